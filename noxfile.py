@@ -32,11 +32,19 @@ NICENESS = "RAY_worker_niceness"
 """Variable with the priority of Ray's workers. Ray's own value, 15, would let them wait for all else on the machine."""
 
 # These sessions run tests/libraries/test_<session>*.py; the session `together` runs the other files.
-ORACLES = ("ai_economist", "hanabi", "jaxmarl", "lbforaging", "overcooked", "rware", "warpdrive")
-"""Originals of environments, which `make test-parity` plays."""
+ORACLES = {
+    "ai_economist": "OneStepEconomy-v0 and GatherTradeBuild-v0, with only NumPy of what their originals require.",
+    "hanabi": "Hanabi-v0, whose original is compiled: CMake and a C++ compiler must be there.",
+    "jaxmarl": "SwitchRiddle-v0, CoinGame-v0 and SMAX-v0, and Overcooked-v0 with its old dynamics.",
+    "lbforaging": "LevelBasedForaging-v0.",
+    "overcooked": "Overcooked-v0.",
+    "rware": "RobotWarehouse-v0.",
+    "warpdrive": "TagContinuous-v0 and TagGridworld-v0, with only Gym of what their originals require.",
+}
+"""Environments by the library with their originals, which `make test-parity` plays."""
 LIMIT_OF_ORACLES = "60m"  # their Python is slow, or JAX compiles it for every setting
 
-ALONE = ("benchmarl", "browser", "docs", "ptxas", "ray", "recipes", "rllib", *ORACLES)
+ALONE = ("benchmarl", "browser", "docs", "host", "ptxas", "ray", "recipes", "rllib", *ORACLES)
 
 EVERY_LAYER = (
     "gpu_envs/runtime/test_conformance.py",
@@ -83,6 +91,12 @@ def browser(session: nox.Session) -> None:
 
 
 @nox.session
+def host(session: nox.Session) -> None:
+    """Environments of Gymnasium, PettingZoo, MAgent2 and OpenSpiel in plain Python, with little training."""
+    test(session)
+
+
+@nox.session
 def ptxas(session: nox.Session) -> None:
     """Registers and stack of all GPU kernels, by NVIDIA's assembler; `-- record` records them and writes the page."""
     if session.posargs[:1] == ["record"]:
@@ -101,7 +115,7 @@ def ray(session: nox.Session) -> None:
 
 @nox.session
 def recipes(session: nox.Session) -> None:
-    """RSL-RL, CleanRL, RL Zoo, Minari, ONNX and agents of OpenSpiel, as the guide's recipes use them."""
+    """RSL-RL, CleanRL, RL Zoo, Minari, ONNX and agents of OpenSpiel, as the guide's recipes use them; loggers."""
     test(session)
 
 
@@ -112,47 +126,20 @@ def rllib(session: nox.Session) -> None:
     test(session)
 
 
-@nox.session(default=False, tags=["parity"])
-def ai_economist(session: nox.Session) -> None:
-    """OneStepEconomy-v0 and GatherTradeBuild-v0 against their originals, with only NumPy of what these require."""
-    test(session)
+def oracle_session(name: str) -> None:
+    """Register a session that compares environments with their originals."""
+
+    def compare(session: nox.Session) -> None:
+        if name == "hanabi":
+            session.env["CMAKE_POLICY_VERSION_MINIMUM"] = "3.5"  # the original asks for a version that CMake 4 refuses
+        test(session)
+
+    compare.__doc__ = f"Comparison with the originals: {ORACLES[name]}"
+    nox.session(compare, name=name, default=False, tags=["parity"])
 
 
-@nox.session(default=False, tags=["parity"])
-def hanabi(session: nox.Session) -> None:
-    """Hanabi-v0 against its original, which is compiled for it: CMake and a C++ compiler must be there."""
-    session.env["CMAKE_POLICY_VERSION_MINIMUM"] = "3.5"  # the original asks for a version that CMake 4 refuses
-    test(session)
-
-
-@nox.session(default=False, tags=["parity"])
-def jaxmarl(session: nox.Session) -> None:
-    """SwitchRiddle-v0, CoinGame-v0 and SMAX-v0 against their originals, and Overcooked-v0 with its old dynamics."""
-    test(session)
-
-
-@nox.session(default=False, tags=["parity"])
-def lbforaging(session: nox.Session) -> None:
-    """LevelBasedForaging-v0 against its original."""
-    test(session)
-
-
-@nox.session(default=False, tags=["parity"])
-def rware(session: nox.Session) -> None:
-    """RobotWarehouse-v0 against its original."""
-    test(session)
-
-
-@nox.session(default=False, tags=["parity"])
-def overcooked(session: nox.Session) -> None:
-    """Overcooked-v0 against its original."""
-    test(session)
-
-
-@nox.session(default=False, tags=["parity"])
-def warpdrive(session: nox.Session) -> None:
-    """TagContinuous-v0 and TagGridworld-v0 against WarpDrive's Python classes, with Gym only of what it requires."""
-    test(session)
+for library in ORACLES:
+    oracle_session(library)
 
 
 @nox.session(default=False)
@@ -224,9 +211,9 @@ def prepare(session: nox.Session) -> None:
     lines = [re.sub(r"\[.*\]", "", pin) for pin in merged.values()]  # pip takes no extras in constraints
     constraints.write_text("\n".join(lines) + "\n")
     share(session)
-    # nvcc, which is not used, needs 80 MB more; ai-economist requires the versions of 2021 of Jupyter and other tools,
-    # overcooked_ai Jupyter, and WarpDrive Numba and PyCUDA
-    few = ("--no-deps",) if session.name in ("ai_economist", "overcooked", "ptxas", "warpdrive") else ()
+    # MAgent2 requires another pygame; nvcc, which is not used, needs 80 MB more; ai-economist requires the versions of
+    # 2021 of Jupyter and other tools, overcooked_ai Jupyter, and WarpDrive Numba and PyCUDA
+    few = ("--no-deps",) if session.name in ("ai_economist", "host", "overcooked", "ptxas", "warpdrive") else ()
     session.install(*PIP_OPTIONS, *few, "-c", str(constraints), "-r", str(wanted))
     listed = session.run_install("python", "-m", "pip", "list", "--local", "--format=freeze", silent=True) or ""
     loose = [line for line in str(listed).splitlines() if spelled(line) not in {*merged, "pip", "setuptools", "wheel"}]

@@ -1,17 +1,25 @@
 """Pytest plugin of the suite: results are collected and written at the end of the session."""
 
+import csv
 import os
+from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import pytest
 
-from benchmarks.hardware.provenance import ROOT
-from benchmarks.pages import report, written
+from benchmarks.hardware import provenance
+from benchmarks.pages import performance_page, picture, results
 from benchmarks.throughput import rounds
 from benchmarks.throughput.target import BENCH, NOISE, Effort, Figure
 from benchmarks.throughput.timing import QUIET as DISTURBED
 
 QUICK = Effort(repeats=3, seconds=0.05, patience=1)
+COLUMNS = (
+    "comparison", "round", "kind", "name", "env_id", "worlds", "agents", "schedule", "device", "interface", "threads",
+    "unit", "rate", "low", "high", "agent_rate", "ratio", "ratio_low", "ratio_high", "others", "note",
+)  # fmt: skip
+"""Columns of bench.csv."""
 
 
 def pytest_addoption(parser):
@@ -29,7 +37,7 @@ class Suite:
     def __init__(self, quick, out=None):
         name = "bench-quick" if quick else "bench"
         self.effort, self.command = (QUICK if quick else BENCH), f"make {name}"
-        self.out = out or ROOT / "out" / name
+        self.out = out or provenance.ROOT / "out" / name
         self.played, self.groups = {}, {}
 
     def play(self, comparison, round_):
@@ -50,11 +58,33 @@ class Suite:
         """Add the figures of a round to the group of its comparison."""
         earlier = self.groups.get(comparison.id, {"figures": []})["figures"]
         figures = [*(Figure(**entry) for entry in earlier), *rounds.figures(comparison, played)]
-        self.groups[comparison.id] = report.group(comparison.title, self.command, self.effort, load, figures)
+        self.groups[comparison.id] = results.group(comparison.title, self.command, self.effort, load, figures)
 
-    def write(self):
-        """Write the results, if there are any."""
-        return written.write(self.out, self.groups) if self.groups else []
+    def write(self) -> list[Path]:
+        """Write JSON for the report, CSV by row, and a plot of steps and one of agent-steps for groups with curves."""
+        if not self.groups:
+            return []
+        paths = [self.out / "bench.json", self.out / "bench.csv"]
+        results.write(paths[0], provenance.machine(), self.groups)
+        with paths[1].open("w", newline="") as file:
+            table: csv.DictWriter[str] = csv.DictWriter(file, COLUMNS, extrasaction="ignore")
+            table.writeheader()
+            for id, group in self.groups.items():
+                for row in results.rows_of(group):
+                    by_agent = {"agent_rate": row["rate"] * row["agents"]} if "rate" in row else {}
+                    table.writerow(row | by_agent | {"comparison": id})
+        for id, group in self.groups.items():
+            if curves := performance_page.curves(group):
+                for kind, figures in (("env", curves), ("agent", [_times_agents(figure) for figure in curves])):
+                    paths.append(self.out / f"{id.replace('-', '_')}_{kind}_steps.png")
+                    picture.draw(figures, group["title"], paths[-1], curves[0].along)
+        return paths
+
+
+def _times_agents(figure: Figure) -> Figure:
+    agents: Any = (figure.row or {})["agents"]
+    value, low, high = (part and part * agents for part in (figure.value, figure.low, figure.high))
+    return replace(figure, unit=figure.unit.replace("env-", "agent-"), value=value, low=low, high=high)
 
 
 @pytest.fixture(scope="session")

@@ -5,7 +5,7 @@ All contenders of a round alternate in one run. Each is one row, and the clock o
 
 import pytest
 
-from benchmarks.throughput.library_comparisons import COMPARISONS
+from benchmarks.throughput.comparisons import COMPARISONS
 
 _now = [0.0]
 

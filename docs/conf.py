@@ -19,7 +19,7 @@ extensions = [
     "sphinx.ext.linkcode",
     "sphinx.ext.napoleon",
     "docs.site.access",
-    "docs.site.command_help",
+    "docs.site.filled_parts",
     "docs.site.keywords",
     "docs.site.listings",
     "docs.site.mathml",
@@ -52,7 +52,9 @@ autodoc_default_options = {"members": True, "show-inheritance": True}
 autodoc_member_order = "bysource"
 autodoc_typehints_format = "short"
 autodoc_preserve_defaults = True
-autodoc_mock_imports = ["benchmarl", "lightning", "ray", "skrl", "stable_baselines3", "tensordict", "torchrl"]
+autodoc_mock_imports = [
+    "benchmarl", "lightning", "mlflow", "ray", "skrl", "stable_baselines3", "tensordict", "torchrl", "wandb",
+]  # fmt: skip
 add_module_names = False
 default_role = "code"
 maximum_signature_line_length = 88

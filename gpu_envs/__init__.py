@@ -10,11 +10,13 @@ from gpu_envs.definition.registry import list_envs, register
 from gpu_envs.utils.lazy_exports import lazy_exports
 
 if TYPE_CHECKING:
-    from gpu_envs.api import aec_env, make, parallel_env
+    from gpu_envs.host.environments import from_batched, from_gymnasium, from_open_spiel, from_pettingzoo
     from gpu_envs.runtime.factory import make_core
     from gpu_envs.runtime.rollout.kernel_policy import KernelPolicy
     from gpu_envs.runtime.rollout.trace import RolloutTrace
     from gpu_envs.testing.env_checker import check_env
+    from gpu_envs.views.batched import make
+    from gpu_envs.views.pettingzoo import aec_env, parallel_env
 
 __all__ = [
     "KernelPolicy",
@@ -22,6 +24,10 @@ __all__ = [
     "aec_env",
     "check_env",
     "errors",
+    "from_batched",
+    "from_gymnasium",
+    "from_open_spiel",
+    "from_pettingzoo",
     "list_envs",
     "make",
     "make_core",
@@ -30,13 +36,4 @@ __all__ = [
 ]
 __version__ = "0.2.0"  # the only place of the version: pyproject.toml reads it
 
-__getattr__, __dir__ = lazy_exports(
-    __name__,
-    {
-        **dict.fromkeys(("aec_env", "make", "parallel_env"), "gpu_envs.api"),
-        "make_core": "gpu_envs.runtime.factory",
-        "check_env": "gpu_envs.testing.env_checker",
-        "KernelPolicy": "gpu_envs.runtime.rollout.kernel_policy",
-        "RolloutTrace": "gpu_envs.runtime.rollout.trace",
-    },
-)
+__getattr__, __dir__ = lazy_exports(__name__)

@@ -1,4 +1,4 @@
-"""Names of observations and actions, for the viewer, the messages of ``gpu-envs check`` and the documentation pages.
+"""Names of observations and actions, for the viewer, ``gpu-envs check``, networks of entities and the documentation.
 
 The host module of an environment describes them beside ``Config`` and ``build``, by any of these functions:
 
@@ -14,8 +14,10 @@ The host module of an environment describes them beside ``Config`` and ``build``
 from __future__ import annotations
 
 import importlib
+import math
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
+from itertools import groupby
 from types import ModuleType
 from typing import TYPE_CHECKING, Any
 
@@ -29,19 +31,34 @@ from gpu_envs.errors import ConfigError
 if TYPE_CHECKING:
     from gpu_envs.definition.environment import WorldView
 
-__all__ = [
-    "ANY",
-    "ObservationBlock",
-    "describe_action_parts",
-    "describe_actions",
-    "describe_observations",
-    "description_module",
-    "flags",
-    "points",
-]
-
 ANY = float("inf")
 """Bound of an unbounded value."""
+
+
+@dataclass(frozen=True)
+class Entities:
+    """Entities that consecutive blocks describe by the same numbers each, such as "enemies"."""
+
+    name: str
+    """Name in the plural; it is unique among those of an observation."""
+    count: int
+    """Number of entities n."""
+    by_feature: bool = False
+    """The first number of all entities, then the second, ...; False: all numbers of the first entity, then ..."""
+    first_action: int | None = None
+    """The n discrete actions from this one on choose an entity each, such as its attack, in their order."""
+
+
+@dataclass(frozen=True)
+class NamedBlocks:
+    """The numbers of an observation by name, for networks that attend to entities."""
+
+    shapes: dict[str, tuple[int, ...]]
+    """Shapes in order: (n, d) of n entities with d numbers each, (d, n) of those by feature, (d,) of other numbers."""
+    by_feature: tuple[str, ...] = ()
+    """Names of the entities by feature."""
+    targets: dict[str, int] = field(default_factory=dict)
+    """First action that chooses an entity, by the name of the entities."""
 
 
 @dataclass(frozen=True)
@@ -60,6 +77,8 @@ class ObservationBlock:
     """Number of entries; a block without entries is left out."""
     parts: Sequence[str] = ()
     """Names of the entries, such as ("x", "y"), repeated over the width; without names the entries are numbered."""
+    entities: Entities | None = None
+    """Entities that this block and its neighbors describe, whose order has no meaning, see :func:`entity_blocks`."""
 
     def entries(self) -> list[str]:
         """Return a name per entry: "x", or "3 x" if the names repeat."""
@@ -70,14 +89,16 @@ class ObservationBlock:
         return names if self.width <= count else [f"{index // count} {name}" for index, name in enumerate(names)]
 
 
-def flags(meaning: str, parts: Sequence[str]) -> ObservationBlock:
+def flags(meaning: str, parts: Sequence[str], entities: Entities | None = None) -> ObservationBlock:
     """Return a block of numbers from 0 to 1, one for each name."""
-    return ObservationBlock(meaning, width=len(parts), parts=parts)
+    return ObservationBlock(meaning, width=len(parts), parts=parts, entities=entities)
 
 
-def points(meaning: str, unit: str, limit: float = ANY, count: int = 1) -> ObservationBlock:
+def points(
+    meaning: str, unit: str, limit: float = ANY, count: int = 1, entities: Entities | None = None
+) -> ObservationBlock:
     """Return a block of points or vectors, x and y of each, whose components lie in [-limit, limit]."""
-    return ObservationBlock(meaning, unit, -limit, limit, 2 * count, ("x", "y"))
+    return ObservationBlock(meaning, unit, -limit, limit, 2 * count, ("x", "y"), entities)
 
 
 def description_module(id: str) -> ModuleType | None:
@@ -119,6 +140,41 @@ def describe_observations(core: WorldView) -> dict[str, list[dict[str, Any]]] | 
         return described
 
     return _by_group(core, describe)
+
+
+def entity_blocks(id: str, config: Any, row: int, width: int) -> NamedBlocks:
+    """Return the blocks of the observation of an agent; none if the environment declares no entities.
+
+    Args:
+        id: ID of the environment.
+        config: Settings of the environment.
+        row: Row of the agent.
+        width: Width of its observation.
+
+    Raises:
+        ConfigError: The blocks do not have the width, or entities have different numbers of entries.
+    """
+    describe = getattr(description_module(id), "observation_blocks", None)
+    described = [block for block in describe(config, row) if block.width] if describe else []
+    shapes: dict[str, tuple[int, ...]] = {}
+    by_feature: list[str] = []
+    targets: dict[str, int] = {}
+    for entities, run in groupby(described, key=lambda block: block.entities):
+        count = sum(block.width for block in run)
+        if entities is None:
+            shapes["numbers" if "numbers" not in shapes else f"numbers {len(shapes)}"] = (count,)
+        else:
+            shape = entities.count, count // max(entities.count, 1)
+            shapes[entities.name] = shape[::-1] if entities.by_feature else shape
+            by_feature += [entities.name] * entities.by_feature
+            targets |= {} if entities.first_action is None else {entities.name: entities.first_action}
+    if all(len(shape) == 1 for shape in shapes.values()):
+        return NamedBlocks({})
+    if (total := sum(map(math.prod, shapes.values()))) != width:
+        raise ConfigError(
+            f"{id}: description of row {row}: expected blocks of {width} entries, got {total} in {shapes}"
+        )
+    return NamedBlocks(shapes, tuple(by_feature), targets)
 
 
 def describe_actions(core: WorldView) -> dict[str, list[Any]] | None:

@@ -9,28 +9,6 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
-__all__ = [
-    "LINE",
-    "LONG",
-    "ActionError",
-    "CaptureError",
-    "CheckpointError",
-    "ConfigError",
-    "ConformanceError",
-    "DeviceError",
-    "GpuEnvsError",
-    "MissingExtraError",
-    "ResetNeededError",
-    "RulesError",
-    "UnexpectedArgumentError",
-    "UnknownEnvironmentError",
-    "describe_tensor",
-    "format_names",
-    "missing_extra",
-    "packages",
-    "shown",
-]
-
 LINE = 1000
 """Maximum number of characters of a message."""
 LONG = 200
@@ -70,6 +48,10 @@ class ActionError(GpuEnvsError, ValueError):
 
 class ResetNeededError(GpuEnvsError, RuntimeError):
     """The environment needs a reset, because there was none or a call was interrupted, or it is closed."""
+
+
+class HostError(GpuEnvsError, RuntimeError):
+    """A host environment has raised an error, or does not keep to its agents and spaces."""
 
 
 class DeviceError(GpuEnvsError, RuntimeError):

@@ -17,16 +17,17 @@ if TYPE_CHECKING:
     from league import solvers
     from league.analysis.compare import compare_runs
     from league.analysis.report_tables import format_report
-    from league.executors import LocalExecutor, ProcessExecutor, RayExecutor
+    from league.executors.process import ProcessExecutor
+    from league.executors.ray import RayExecutor
+    from league.executors.tasks import LocalExecutor
     from league.game import Game, Seat
     from league.leagues.alphastar import AlphaStarConfig, AlphaStarLeagueBuilder
     from league.leagues.async_league import AsyncLeague
     from league.leagues.builder import LeagueBuilder, LeagueResult, NoLeagueBuilder, Roster
     from league.leagues.league import League, LeagueConfig
-    from league.leagues.player import Match, Player
+    from league.leagues.player import Copy, Enter, Freeze, Match, Player, Reset, Retire
     from league.leagues.population_based import PopulationBasedBuilder, PopulationBasedConfig
     from league.leagues.self_play import SelfPlayBuilder, SelfPlayConfig
-    from league.leagues.transitions import Copy, Enter, Freeze, Reset, Retire
     from league.psro.config import PSROConfig
     from league.psro.psro import PSRO
     from league.report import build_report
@@ -69,24 +70,4 @@ __all__ = [
     "solvers",
 ]
 
-_MODULES = {
-    "league.analysis.compare": ("compare_runs",),
-    "league.analysis.report_tables": ("format_report",),
-    "league.executors": ("LocalExecutor", "ProcessExecutor", "RayExecutor"),
-    "league.game": ("Game", "Seat"),
-    "league.leagues.alphastar": ("AlphaStarConfig", "AlphaStarLeagueBuilder"),
-    "league.leagues.async_league": ("AsyncLeague",),
-    "league.leagues.builder": ("LeagueBuilder", "LeagueResult", "NoLeagueBuilder", "Roster"),
-    "league.leagues.league": ("League", "LeagueConfig"),
-    "league.leagues.player": ("Match", "Player"),
-    "league.leagues.population_based": ("PopulationBasedBuilder", "PopulationBasedConfig"),
-    "league.leagues.self_play": ("SelfPlayBuilder", "SelfPlayConfig"),
-    "league.leagues.transitions": ("Copy", "Enter", "Freeze", "Reset", "Retire"),
-    "league.psro.config": ("PSROConfig",),
-    "league.psro.psro": ("PSRO",),
-    "league.report": ("build_report",),
-    "league.solvers": ("solvers",),
-    "league.storage.open_run": ("open_run",),
-    "league.storage.run_store": ("RunStore",),
-}
-__getattr__, __dir__ = lazy_exports(__name__, {name: module for module, names in _MODULES.items() for name in names})
+__getattr__, __dir__ = lazy_exports(__name__)

@@ -11,14 +11,12 @@ from typing import Any
 from torch import Tensor
 
 import gpu_envs
-from gpu_envs.definition.registry import recorded_id
+from gpu_envs.definition.registry import find, recorded_id
 from gpu_envs.errors import CheckpointError, ConfigError
 from gpu_envs.runtime.core import Core
 from gpu_envs.runtime.factory import check_played
 from trainers.base.agent_group import agent_rows_of, make_agent_group
 from trainers.base.serialization import check_fields
-
-__all__ = ["Game", "Seat", "SeatPart", "is_two_player_zero_sum", "require_two_player_zero_sum", "seat_parts"]
 
 
 @dataclass(frozen=True)
@@ -60,26 +58,31 @@ class Game:
     """True if the sum of the seats' returns is 0."""
 
     @classmethod
-    def of(cls, env_id: str, env: Mapping[str, Any] | None = None, shared: bool | None = None, **declared: Any) -> Game:
+    def of(
+        cls,
+        env_id: str,
+        env: Mapping[str, Any] | None = None,
+        shared: bool | None = None,
+        roles: Mapping[str, Sequence[Any]] | None = None,
+        zero_sum: bool | None = None,
+    ) -> Game:
         """Return the game that an environment declares.
 
         Args:
             env_id: Environment, such as "KuhnPoker-v0".
             env: Arguments of the environment.
             shared: Whether all seats share one population; None: if the game is symmetric.
-            **declared: `roles` and `zero_sum`, if the environment does not declare them. A role has the groups or
-                agents of its seat, or a sequence of them for each of several seats:
-                `{"hunter": (("agent_0",), ("agent_1",))}` are the seats hunter_0 and hunter_1.
+            roles: Groups or agents of the seat of each role, or a sequence of them for each of several seats:
+                `{"hunter": (("agent_0",), ("agent_1",))}` are the seats hunter_0 and hunter_1. None: as declared.
+            zero_sum: Whether the sum of the seats' returns is 0. None: as declared.
 
         Raises:
             ConfigError: There are no roles, or seats of a role (with `shared`, all seats) differ in action spaces.
         """
         core = gpu_envs.make(env_id, num_envs=1, device="cpu", **(env or {})).core
         definition = core.definition
-        roles = declared.pop("roles", None) or definition.roles
-        zero_sum = declared.pop("zero_sum", definition.zero_sum)
-        if declared:
-            raise TypeError(f"Game.of: unexpected {', '.join(declared)}")
+        roles = roles or definition.roles
+        zero_sum = definition.zero_sum if zero_sum is None else zero_sum
         if not roles:
             raise ConfigError(
                 f"{env_id}: expected an environment with roles, got none; use another one, such as SimpleTag-v0, "
@@ -106,6 +109,11 @@ class Game:
     def shared(self) -> bool:
         """True if all of several seats share one population."""
         return len(self.roles) == 1 and len(self.seats) > 1
+
+    @property
+    def has_kernels(self) -> bool:
+        """True if the environment has rules for kernels; False if its worlds are in plain Python."""
+        return find(self.env_id).host is None
 
     @cached_property
     def parts(self) -> tuple[tuple[SeatPart, ...], ...]:

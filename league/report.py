@@ -8,16 +8,13 @@ from __future__ import annotations
 from pathlib import Path
 
 from gpu_envs.utils.progress import Progress
-from league.analysis.report import read_report
-from league.analysis.report_data import REPORT_FOLDER, Report
-from league.analysis.report_figures import write_figures
-from league.executors import Executor
+from league.analysis.figures import write_figures
+from league.analysis.report_data import REPORT_FOLDER, Report, read_report
+from league.executors.tasks import Executor
 from league.storage.run_store import RunStore
 from league.watch.export import write_page
 from league.watch.sources.league import league_answers
 from trainers.base.serialization import write_json
-
-__all__ = ["build_report"]
 
 
 def build_report(

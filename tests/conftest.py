@@ -1,16 +1,18 @@
 """Shared by all tests: one torch thread, since the suite runs on several processes."""
 
+import argparse
 import gc
 import os
 import signal
 import sys
+import zlib
+from pathlib import Path
 
 import pytest
 import torch
+import toy
 import warp as wp
-from selection import is_in_part, mark_slow, part_of
-from small_environments import SMALL
-from temporary_files import memory_folder
+from small_environments import REPRESENTATIVES, SMALL
 
 from gpu_envs.definition import id_modules
 from gpu_envs.definition.registry import list_envs
@@ -26,9 +28,18 @@ if os.environ.get("GPU_ENVS_DEBUG"):  # see test_debug_mode.py
     wp.config.mode = "debug"
 
 
-folder = memory_folder()
-if folder is not None:
-    os.environ.setdefault("PYTEST_DEBUG_TEMPROOT", folder)  # pytest makes its temporary folder there
+def has_room(folder="/dev/shm", needed=4 << 30):
+    """Return whether a folder in memory has room for the files of tests, and may hold programs."""
+    if not os.path.isdir(folder):
+        return False
+    memory = dict(line.split()[:2] for line in Path("/proc/meminfo").read_text().splitlines())
+    disk = os.statvfs(folder)
+    is_usable = not disk.f_flag & (os.ST_NOEXEC | os.ST_RDONLY)
+    return is_usable and min(disk.f_bavail * disk.f_frsize, int(memory["MemAvailable:"]) << 10) >= needed
+
+
+if has_room():  # tests write many small files that are forced to the disk, and would wait for it half of their time
+    os.environ.setdefault("PYTEST_DEBUG_TEMPROOT", "/dev/shm")  # pytest makes its temporary folder there
 
 
 INSTALLERS = ("apt", "apt-get", "brew", "dnf", "dpkg", "npm", "pip", "pip3", "snap", "yum")
@@ -54,6 +65,14 @@ def usual_signals():
     yield
     for number, handler in handlers.items():
         signal.signal(number, handler)
+
+
+def part_of(text):
+    """Return the numbers of K/N."""
+    part, _, parts = text.partition("/")
+    if not (part.isdecimal() and parts.isdecimal() and 1 <= int(part) <= int(parts)):
+        raise argparse.ArgumentTypeError(f"expected K/N with 1 <= K <= N, such as 1/3, got {text!r}")
+    return int(part), int(parts)
 
 
 def pytest_addoption(parser):
@@ -82,11 +101,24 @@ def pytest_configure(config):
 
 @pytest.hookimpl(tryfirst=True)
 def pytest_collection_modifyitems(config, items):
-    """Mark slow tests, and leave out tests of other parts."""
-    mark_slow(items)
-    selected = [item for item in items if is_in_part(item, *config.option.part)]
-    if len(selected) < len(items):
-        config.hook.pytest_deselected(items=[item for item in items if not is_in_part(item, *config.option.part)])
+    """Mark tests as slow that `representative` and `variations` say are, and leave out tests of other parts.
+
+    Tests that compile the same kernels are in the same part: all tests of an environment, and all tests of a file.
+    """
+    part, parts = config.option.part
+    selected, deselected = [], []
+    for item in items:
+        env_id = item.callspec.params.get("env_id") if hasattr(item, "callspec") else None
+        env_id = env_id if isinstance(env_id, str) and env_id in SMALL else None
+        variations = item.get_closest_marker("variations")
+        is_further = variations and max(item.callspec.indices.values()) >= variations.kwargs.get("quick", 1)
+        is_other = item.get_closest_marker("representative") and env_id and env_id not in REPRESENTATIVES
+        if is_further or is_other:
+            item.add_marker(pytest.mark.slow)
+        unit = env_id or item.nodeid.partition("::")[0]
+        (selected if zlib.crc32(unit.encode()) % parts == part - 1 else deselected).append(item)
+    if deselected:
+        config.hook.pytest_deselected(items=deselected)
         items[:] = selected
 
 
@@ -163,6 +195,12 @@ def hidden_window(monkeypatch):
 def env_id(request):
     """Return the ID of each registered environment in turn."""
     return request.param
+
+
+@pytest.fixture
+def toys(monkeypatch):
+    """Register `Toy-v0`."""
+    toy.announce(monkeypatch)
 
 
 @pytest.fixture

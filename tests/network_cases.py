@@ -9,15 +9,18 @@ from hypothesis import strategies as st
 
 import warp_kernels
 from gpu_envs.runtime.rollout.packed_weights import pack_networks, parameter_places
-from trainers.models.continuous_heads import GaussianHead, TanhGaussianHead
-from trainers.models.discrete_heads import CategoricalHead
-from warp_kernels.networks import losses
+from trainers.algorithms.on_policy import objective
+from trainers.algorithms.on_policy.a2c import A2C
+from trainers.algorithms.on_policy.objective import Objective
+from trainers.algorithms.on_policy.ppo import PPO
+from trainers.models.action_heads import CategoricalHead, GaussianHead, TanhGaussianHead
+from warp_kernels.networks.distributions import distribution_of
 from warp_kernels.networks.gradient import MAX_CHUNKS, Minibatches, build_gradient
-from warp_kernels.networks.heads import distribution_of
+from warp_kernels.networks.losses import NUM_METRICS, RowData, policy_head, value_head
 from warp_kernels.networks.mlp import MAX_INPUTS, MAX_WIDTH, Mlp
 from warp_kernels.networks.tiles import build_tile_gradient
 
-METRIC_PLACES = [losses.POLICY_LOSS, losses.ENTROPY, losses.KL, losses.CLIP_FRACTION, losses.VALUE_LOSS]
+SETTINGS = {"clip_range": 0.2, "entropy_coef": 0.03, "value_coef": 0.7, "kl_coef": 0.4}
 
 
 @dataclass(frozen=True)
@@ -30,7 +33,7 @@ class Network:
     kind: str  # of the distribution, or "value"
     sizes: tuple[int, ...] = ()
     masked: bool = False
-    objective: str = losses.PPO
+    objective: Objective = PPO.objective
 
     @cached_property
     def mlp(self) -> Mlp:
@@ -41,13 +44,18 @@ class Network:
     @cached_property
     def head(self):
         if self.kind == "value":
-            return losses.value_head(self.mlp.head_width)
+            return value_head(self.objective.kernel_head, self.objective.settings, self.mlp.head_width)
         distribution = distribution_of(self.kind, self.sizes, self.mlp, self.masked)
-        return losses.policy_head(distribution, self.objective, self.mlp.head_width)
+        return policy_head(distribution, self.objective.kernel_head, self.objective.settings, self.mlp.head_width)
+
+    @property
+    def metrics(self):
+        head = self.objective.kernel_head
+        return head.value_metrics if self.kind == "value" else head.policy_metrics
 
     @cached_property
     def key(self) -> str:
-        return f"{self.objective} {self.kind} {self.sizes} {self.masked}"
+        return f"{type(self.objective).__qualname__} {self.kind} {self.sizes} {self.masked}"
 
     def torch_head(self):
         if self.kind == "categorical":
@@ -84,7 +92,7 @@ class Minibatch:
         self.scale = torch.rand(policies, generator=g) / max(num_rows, 1) + 1.0 / max(num_rows, 1)
         self.first, self.num_rows = 2, num_rows
         self.advantage, self.returns, self.value = draw(stored), draw(stored), draw(stored)
-        self.settings = torch.tensor([0.2, 0.03, 0.7, -1.0 if clip_range_vf is None else clip_range_vf])
+        self.settings = SETTINGS | {"clip_range_vf": clip_range_vf}
         self._actions(network, stored, draw, g)
 
     def _actions(self, network, stored, draw, g):
@@ -125,13 +133,15 @@ class Minibatch:
     def _sums(self, launch):
         mlp, array, policies = self.mlp, wp.from_torch, len(self.weights)
         sums = self.into + mlp.num_packed
-        packed = torch.full((policies * MAX_CHUNKS, sums + losses.NUM_METRICS), 7.0)
+        packed = torch.full((policies * MAX_CHUNKS, sums + NUM_METRICS), 7.0)
         begins = torch.tensor([0, self.first, self.first + self.num_rows], dtype=torch.int32)
         scale = torch.stack([torch.full_like(self.scale, torch.nan), self.scale], 1)
         batch = Minibatches()
         batch.weights, batch.packed, batch.index = array(self.weights), array(packed), array(self.index)
         batch.begins, batch.scale, batch.valid = array(begins), array(scale), array(self.valid)
-        batch.x, batch.rows, batch.settings = array(self.x), self.data(), array(self.settings)
+        batch.x, batch.rows = array(self.x), self.data()
+        numbers = [self.settings[name] for name in self.network.objective.settings]
+        batch.settings = array(torch.tensor([-1.0 if number is None else number for number in numbers]))
         launch([0, policies * MAX_CHUNKS, 1, 1, self.offset, self.into, sums, batch])
         assert (packed[:, : self.into] == 7.0).all()
         by_chunk = packed.view(policies, MAX_CHUNKS, -1)
@@ -141,11 +151,11 @@ class Minibatch:
         padding = torch.ones(mlp.num_packed, dtype=torch.bool)
         padding[parameter_places(mlp)] = False
         assert (total[:, self.into : sums][:, padding] == 0).all()
-        return total[:, self.into + parameter_places(mlp)], total[:, sums:][:, METRIC_PLACES]
+        return total[:, self.into + parameter_places(mlp)], total[:, sums : sums + len(self.network.metrics)]
 
     def data(self):
         """Return what heads read."""
-        data = losses.RowData()
+        data = RowData()
         if self.choice is not None:
             data.choice = wp.from_torch(self.choice)
         if self.control is not None:
@@ -196,34 +206,19 @@ class Minibatch:
         layers = self.layers(policy)
         rows = self.index[policy, self.first : self.first + self.num_rows]
         rows = rows[self.valid[rows]]
-        scale = self.scale[policy].double()
-        metrics = {metric: torch.zeros((), dtype=torch.float64) for metric in METRIC_PLACES}
-        clip_range, entropy_coef, value_coef, clip_range_vf = (float(setting) for setting in self.settings)
+        zeros = torch.zeros(len(rows), dtype=torch.float64)
+        log_prob, entropy, params, value = zeros, zeros, zeros, zeros
         if self.network.kind == "value":
-            value, returns = self.outputs(layers, self.x[rows])[:, 0], self.returns[rows].double()
-            error = (value - returns).square()
-            if clip_range_vf >= 0:
-                old = self.value[rows].double()
-                clipped = old + (value - old).clamp(-clip_range_vf, clip_range_vf)
-                error = torch.maximum(error, (clipped - returns).square())
-            metrics[losses.VALUE_LOSS] = 0.5 * error.sum() * scale
-            loss = value_coef * metrics[losses.VALUE_LOSS]
+            value = self.outputs(layers, self.x[rows])[:, 0]
         else:
             log_prob, entropy = self._evaluate(layers, rows)
-            advantage = self.advantage[rows].double()
-            gain = log_prob * advantage
-            if self.network.objective == losses.PPO:
-                log_ratio = log_prob - self.log_prob[rows].double()
-                ratio = log_ratio.exp()
-                gain = torch.minimum(ratio * advantage, ratio.clamp(1 - clip_range, 1 + clip_range) * advantage)
-                metrics[losses.KL] = (ratio - 1 - log_ratio).sum() * scale
-                metrics[losses.CLIP_FRACTION] = ((ratio - 1).abs() > clip_range).sum() * scale
-            metrics[losses.POLICY_LOSS] = -gain.sum() * scale
-            metrics[losses.ENTROPY] = entropy.sum() * scale
-            loss = metrics[losses.POLICY_LOSS] - entropy_coef * metrics[losses.ENTROPY]
+        stored = [x[rows].double() for x in (self.log_prob, self.value, self.advantage, self.returns)]
+        divisor = 1.0 / self.scale[policy].double()
+        inputs = objective.Minibatch(log_prob, entropy, params, value, *stored, self.settings, divisor=divisor)
+        loss, metrics = self.network.objective.loss(inputs)
         parts = torch.autograd.grad(loss, layers, allow_unused=True, materialize_grads=True) if len(rows) else layers
         gradients = torch.cat([gradient.detach().flatten() for gradient in parts])
-        return gradients * bool(len(rows)), torch.stack([metrics[metric].detach() for metric in METRIC_PLACES])
+        return gradients * bool(len(rows)), torch.stack([metrics[name].detach() for name in self.network.metrics])
 
 
 def assert_close(actual, expected, tolerance=1e-5):
@@ -237,9 +232,9 @@ def assert_close(actual, expected, tolerance=1e-5):
 NETWORKS = {
     "one action": Network(3, (1,), "tanh", "categorical", (1,)),
     "categorical": Network(18, (64, 64), "tanh", "categorical", (5,)),
-    "masked": Network(7, (24,), "relu", "categorical", (3, 2, 4), True, losses.ADVANTAGE),
+    "masked": Network(7, (24,), "relu", "categorical", (3, 2, 4), True, A2C.objective),
     "gaussian": Network(5, (16, 9, 8), "tanh", "gaussian", (2,)),
-    "tanh_gaussian": Network(70, (33, 20), "tanh", "tanh_gaussian", (3,), objective=losses.ADVANTAGE),
+    "tanh_gaussian": Network(70, (33, 20), "tanh", "tanh_gaussian", (3,), objective=A2C.objective),
     "value": Network(12, (40,), "tanh", "value"),
 }
 """Few networks, as each takes seconds to compile."""
@@ -269,5 +264,5 @@ def networks(draw):
         kind,
         tuple(draw(sizes)),
         kind == "categorical" and draw(st.booleans()),
-        draw(st.sampled_from([losses.PPO, losses.ADVANTAGE])),
+        draw(st.sampled_from([PPO.objective, A2C.objective])),
     )

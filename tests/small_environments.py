@@ -1,7 +1,9 @@
 """Environments as the general tests play them: small settings, groups of agents, special cases."""
 
-from gpu_envs.definition.registry import find, list_envs
-from gpu_envs.utils.settings import build_config
+from functools import cache
+
+from gpu_envs.definition.registry import list_envs
+from gpu_envs.runtime.factory import configured_definition
 
 # Settings of all environments: small, quick to compile, every rule in play. Without an entry they are the defaults.
 SMALL = {id: {} for id in list_envs()} | {
@@ -164,65 +166,16 @@ REPRESENTATIVES = (
 # Games that are over before the steps that some tests play: length of an episode.
 BRIEF = {"ClimbingGame-v0": 1, "TwoStepGame-v0": 2}
 
-# A group of agents with spaces alike, to play with.
-GROUP = {
-    "SimpleTag-v0": "adversary",
-    "TagContinuous-v0": "runner",
-    "TagGridworld-v0": "tagger",
-    # MPE
-    "Simple-v0": "agent",
+GROUPS = {
+    "OneStepEconomy-v0": "planner",
     "SimpleAdversary-v0": "agent",
-    "SimplePush-v0": "agent",
-    "SimpleSpread-v0": "agent",
-    "CollectTreasure-v0": "collector",
-    "SimpleFormation-v0": "agent",
-    "SimpleLine-v0": "agent",
-    # MPE, the talking ones
     "SimpleCrypto-v0": "bob",
-    "SimpleReference-v0": "agent",
+    "SimplePush-v0": "agent",
     "SimpleSpeakerListener-v0": "listener",
     "SimpleWorldComm-v0": "adversary",
-    # grids
-    "CoinGame-v0": "player",
-    "LevelBasedForaging-v0": "player",
-    "RobotWarehouse-v0": "robot",
-    # kitchens
-    "Overcooked-v0": "player",
-    # economies
-    "OneStepEconomy-v0": "planner",
-    # battles
-    "SMAX-v0": "ally",
-    "GatherTradeBuild-v0": "agent",
-    # cards
-    "Hanabi-v0": "player",
-    # classic control
-    **dict.fromkeys(
-        ("CartPole-v1", "MultiCartPole-v0", "MountainCar-v0", "MountainCarContinuous-v0", "Pendulum-v1", "Acrobot-v1"),
-        "agent",
-    ),
-    # games
-    "SwitchRiddle-v0": "agent",
-    **dict.fromkeys(
-        (
-            "ClimbingGame-v0",
-            "ConnectFour-v0",
-            "DiscGame-v0",
-            "Goofspiel-v0",
-            "KuhnPoker-v0",
-            "LeducPoker-v0",
-            "LiarsDice-v0",
-            "MatrixGame-v0",
-            "RockPaperScissors-v0",
-            "TicTacToe-v0",
-            "TwoStepGame-v0",
-        ),
-        "player",
-    ),
-    "DarkHex-v0": "black",
-    "MarkovSoccer-v0": "a",
-    "OshiZumo-v0": "left",
-    "PhantomTicTacToe-v0": "cross",
+    "TagContinuous-v0": "runner",
 }
+"""Groups to play with that are not the first one of their environment."""
 
 _RANDOM_LAYOUT = {
     "fixed_four_skill_and_loc": False,
@@ -260,14 +213,22 @@ SPECIAL = (
 )
 
 
+@cache
+def small_definition(env_id):
+    return configured_definition(env_id, None, SMALL[env_id])[2]
+
+
+def group_of(env_id):
+    """Return a group of agents with equal spaces, to play with."""
+    return GROUPS.get(env_id) or next(iter(small_definition(env_id).groups))
+
+
 def lenient(env_id):
     """Return settings under which unmasked random actions are allowed: in turn-based games an illegal action loses."""
-    kind, build = find(env_id).load()
-    return {"illegal_actions": "loss"} if build(build_config(kind, SMALL[env_id], env_id)).rules.turn_based else {}
+    return {"illegal_actions": "loss"} if small_definition(env_id).rules.turn_based else {}
 
 
 def refuses_illegal(env_id):
     """Return whether an illegal action is an error in views, too: agents do not take turns, so that none loses."""
-    kind, build = find(env_id).load()
-    rules = build(build_config(kind, SMALL[env_id], env_id)).rules
+    rules = small_definition(env_id).rules
     return rules.masked and not rules.turn_based and not rules.illegal_noop

@@ -1,4 +1,4 @@
-"""A tiny environment with illegal actions, which breaks a law of DESIGN's tensor contract where its config says so.
+"""A tiny environment with illegal actions.
 
 Agents walk on a line of cells 0..length: stay, left, right; stepping off either end is illegal. Who reaches the last
 cell has finished and leaves. Reward: the cell. An agent sees its own cell and the mean cell, as shares of the length.
@@ -19,24 +19,13 @@ from warp_kernels import philox
 from warp_kernels.episode import IO
 from warp_kernels.rules import Rules, agent_phase
 
-FLAWS = (
-    "none",
-    "reads a sibling",
-    "reads another world",
-    "leaves its Box",
-    "observes NaN",
-    "no legal action",
-    "remembers the last episode",
-)
 LONGEST = 1_000_000
-SIBLING, WORLD, BOX, NAN, NO_ACTION, MEMORY = (wp.constant(number) for number in range(1, 7))
 
 
 @wp.struct
 class Params:
     length: int  # last cell
     tires: int  # an agent in cell 0 at this step or later is truncated; 0: none [steps]
-    flaw: int  # number of the broken law, 0 for none; a constant, so that all flaws share one compilation
 
 
 @wp.struct
@@ -54,7 +43,6 @@ class Config:
     max_steps: int = setting(8, ge=0, le=MAX_INT)
     limit_terminates: bool = setting(False)
     tires: int = setting(0, ge=0, le=MAX_INT)
-    flaw: str = setting("none", choices=FLAWS)
 
 
 @cache
@@ -63,10 +51,6 @@ def rules(num_agents: int, masked: bool) -> Rules:
     def walk(params: Params, state: State, io: IO, env: int, agent: int):
         choice = int(io.choice[env, agent, 0])
         cell = state.cell[env, agent] + wp.where(choice == 2, 1, 0) - wp.where(choice == 1, 1, 0)
-        if params.flaw == SIBLING:  # freshly written, or not yet: it depends on the order
-            cell += state.cell[env, (agent + 1) % num_agents] % 2
-        if params.flaw == WORLD:
-            cell += state.cell[wp.max(env - 1, 0), agent] % 2
         state.cell[env, agent] = wp.clamp(cell, 0, params.length)
 
     @wp.func
@@ -85,23 +69,15 @@ def rules(num_agents: int, masked: bool) -> Rules:
             total += state.cell[env, other]
         io.obs[env, agent, 0] = float(cell) / float(params.length)
         io.obs[env, agent, 1] = float(total) / float(params.length * num_agents)
-        if params.flaw == BOX:
-            io.obs[env, agent, 0] = 2.0 * float(cell) / float(params.length)
-        if params.flaw == NAN:
-            io.obs[env, agent, 0] = wp.sqrt(0.5 - io.obs[env, agent, 0])
         if wp.static(masked):
-            stuck = params.flaw == NO_ACTION and cell == 0
-            io.action_mask[env, agent, 0] = not stuck
+            io.action_mask[env, agent, 0] = True
             io.action_mask[env, agent, 1] = cell > 0
-            io.action_mask[env, agent, 2] = cell < params.length and not stuck
+            io.action_mask[env, agent, 2] = cell < params.length
 
     @wp.func
     def reset(params: Params, state: State, env: int, rng: philox.Stream):
         for agent in range(num_agents):
-            start = philox.below(philox.bits(rng, agent, philox.RESET, 0)[0], params.length)
-            if params.flaw == MEMORY:
-                start = (start + state.cell[env, agent]) % params.length
-            state.cell[env, agent] = start
+            state.cell[env, agent] = philox.below(philox.bits(rng, agent, philox.RESET, 0)[0], params.length)
 
     return Rules(
         key=f"toy {num_agents} {masked}",
@@ -121,7 +97,7 @@ def build(config: Config) -> EnvDefinition:
     agents = tuple(f"walker_{index}" for index in range(config.num_agents))
     return EnvDefinition(
         rules=rules(config.num_agents, config.masked),
-        params={"length": config.length, "tires": config.tires, "flaw": FLAWS.index(config.flaw)},
+        params={"length": config.length, "tires": config.tires},
         state={"cell": integers((len(agents),), 0, LONGEST)},
         agents=agents,
         groups={"walker": tuple(range(len(agents)))},

@@ -119,4 +119,5 @@ def build(config: Config) -> EnvDefinition:
         max_episode_steps=config.max_steps,
         time_limit_terminates=False,
         draw=lambda core, envs: None,
+        zero_sum=config.players == 2,
     )

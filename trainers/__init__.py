@@ -31,7 +31,7 @@ if TYPE_CHECKING:
     from trainers.config.presets import preset
     from trainers.config.train_config import TrainConfig
     from trainers.evaluation.cross_play import cross_play
-    from trainers.evaluation.policy_evaluation import evaluate_policies
+    from trainers.evaluation.policy_evaluation import FinishedEpisodes, evaluate_policies
     from trainers.evaluation.scripted_policies import ScriptedPolicy
     from trainers.models.policy import Policy
     from trainers.runner.collector import Collector
@@ -59,6 +59,7 @@ __all__ = [
     "BCConfig",
     "Collector",
     "DQNConfig",
+    "FinishedEpisodes",
     "IMPALAConfig",
     "Learner",
     "LearnerGroup",
@@ -85,35 +86,4 @@ __all__ = [
     "zoo",
 ]
 
-__getattr__, __dir__ = lazy_exports(
-    __name__,
-    {
-        **dict.fromkeys(("A2C", "A2CConfig"), "trainers.algorithms.on_policy.a2c"),
-        **dict.fromkeys(("APPO", "APPOConfig"), "trainers.algorithms.on_policy.appo"),
-        **dict.fromkeys(("IMPALA", "IMPALAConfig"), "trainers.algorithms.on_policy.impala"),
-        **dict.fromkeys(("PG", "PGConfig"), "trainers.algorithms.on_policy.pg"),
-        "BCConfig": "trainers.algorithms.imitation.behavior_cloning",
-        "Collector": "trainers.runner.collector",
-        **dict.fromkeys(("DQN", "DQNConfig"), "trainers.algorithms.off_policy.dqn"),
-        "Learner": "trainers.algorithms.learner",
-        "LearnerGroup": "trainers.runner.learner_group",
-        **dict.fromkeys(("MultiSeedTrainer", "train_seeds"), "trainers.runner.multi_seed"),
-        **dict.fromkeys(("MADDPG", "MADDPGConfig"), "trainers.algorithms.off_policy.maddpg"),
-        **dict.fromkeys(("MASAC", "MASACConfig"), "trainers.algorithms.off_policy.masac"),
-        **dict.fromkeys(("PPO", "PPOConfig"), "trainers.algorithms.on_policy.ppo"),
-        "Policy": "trainers.models.policy",
-        **dict.fromkeys(("QMIX", "QMIXConfig"), "trainers.algorithms.off_policy.qmix"),
-        **dict.fromkeys(("SAC", "SACConfig"), "trainers.algorithms.off_policy.sac"),
-        "ScriptedPolicy": "trainers.evaluation.scripted_policies",
-        **dict.fromkeys(("TD3", "TD3Config"), "trainers.algorithms.off_policy.td3"),
-        "TrainConfig": "trainers.config.train_config",
-        "TrainResult": "trainers.runner.train_result",
-        **dict.fromkeys(("Trainer", "train"), "trainers.runner.trainer"),
-        "cross_play": "trainers.evaluation.cross_play",
-        "evaluate_policies": "trainers.evaluation.policy_evaluation",
-        "load_checkpoint": "trainers.storage.checkpoint:load",
-        "load_policy": "trainers.storage.checkpoint",
-        "preset": "trainers.config.presets",
-        "zoo": "trainers.zoo",
-    },
-)
+__getattr__, __dir__ = lazy_exports(__name__)

@@ -14,31 +14,6 @@ import warp as wp
 
 from warp_kernels import philox
 
-__all__ = [
-    "DENSE_FIELDS",
-    "DISABLED",
-    "ILLEGAL",
-    "IO",
-    "NEXT_STEP",
-    "NOT_FINITE",
-    "NO_ERROR",
-    "OUT_OF_RANGE",
-    "OWN_SEED",
-    "SAME_STEP",
-    "advance_clock",
-    "advance_clock_in_turns",
-    "continuous_check",
-    "discrete_check",
-    "draw_params",
-    "episode_key",
-    "foreign_stream",
-    "keyed_stream",
-    "report",
-    "sample_phase",
-    "start_stream",
-    "stream",
-]
-
 # Gymnasium's AutoresetMode as kernel constants.
 SAME_STEP: int = wp.constant(0)
 NEXT_STEP: int = wp.constant(1)
@@ -165,7 +140,7 @@ DENSE_FIELDS = (
     "over",
     "restart",
 )
-"""Arrays of IO that fused kernels rebuild with constant sizes, see :mod:`warp_kernels.framework.dense_io`."""
+"""Arrays of IO that fused kernels rebuild with constant sizes, see :mod:`warp_kernels.framework.dense_arrays`."""
 
 
 @wp.func(inline=True)

@@ -7,13 +7,13 @@ from typing import Any
 
 import warp as wp
 
-__all__ = ["compiled"]
-
 
 def compiled(
     name: str, parameters: str, lines: Sequence[str], constants: Mapping[str, Any], kind: str = "wp.func(inline=True)"
 ) -> Any:
-    """Build the Warp function ``name(parameters)`` from the lines of its body; Warp reads them through ``linecache``.
+    """Build the Warp function ``name(parameters)`` from the lines of its body.
+
+    Warp and debuggers read them through ``linecache``: ``inspect.getsource(function.func)`` returns the source.
 
     Args:
         name: Name of the function.

@@ -15,17 +15,6 @@ import warp as wp
 
 from warp_kernels import philox
 
-__all__ = [
-    "disc_contact",
-    "random_free_cell",
-    "ray_to_disc",
-    "ray_to_wall",
-    "sample_without_replacement",
-    "shuffle",
-    "split",
-    "write_view",
-]
-
 
 @wp.func
 def split(rng: philox.Stream, agent: int, purpose: int, draw: int) -> philox.Stream:

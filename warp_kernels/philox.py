@@ -7,23 +7,6 @@ The trajectory of a world does not depend on batch size, schedule or shard, and 
 
 import warp as wp
 
-__all__ = [
-    "MATCHUP",
-    "MAX_AGENTS",
-    "MAX_DRAWS",
-    "POLICY",
-    "RANGE",
-    "RESET",
-    "SAMPLE",
-    "STEP",
-    "Stream",
-    "below",
-    "bits",
-    "philox4x32",
-    "uniform4",
-    "unit",
-]
-
 # Purposes of random numbers; different purposes never share a counter.
 RESET: int = wp.constant(0)
 STEP: int = wp.constant(1)

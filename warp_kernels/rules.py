@@ -5,8 +5,6 @@ from typing import Any
 
 import warp as wp
 
-__all__ = ["AGENT", "LAST", "WORLD", "Phase", "Rules", "agent_phase", "item_phase", "world_phase"]
-
 AGENT = "agent"  # phases over agents
 WORLD = "world"  # phases over worlds
 LAST: int = wp.constant(2**31 - 1)
@@ -20,11 +18,15 @@ class Phase:
     Attributes:
         over: AGENT, WORLD, or the number of items per world.
         run: Warp function.
+        reads: Names of the arrays that it reads, separated by spaces: fields of State, and of IO as ``io.field``.
+        writes: Names of the arrays that it writes.
         name: Name of the wrapped function.
     """
 
     over: str | int
     run: Any
+    reads: str = ""
+    writes: str = ""
     name: str = ""
 
     @property
@@ -33,22 +35,22 @@ class Phase:
         return self.name or self.run.key.rpartition("__")[2]
 
 
-def agent_phase(run: Any) -> Phase:
+def agent_phase(run: Any, reads: str = "", writes: str = "") -> Phase:
     """Return a phase over the agents, dead or alive, of active worlds: ``f(params, state, io, env, agent)``."""
-    return Phase(AGENT, run)
+    return Phase(AGENT, run, reads, writes)
 
 
-def world_phase(run: Any) -> Phase:
+def world_phase(run: Any, reads: str = "", writes: str = "") -> Phase:
     """Return a phase over active worlds: ``f(params, state, io, env)``."""
-    return Phase(WORLD, run)
+    return Phase(WORLD, run, reads, writes)
 
 
-def item_phase(count: int, run: Any) -> Phase:
+def item_phase(count: int, run: Any, reads: str = "", writes: str = "") -> Phase:
     """Return a phase over ``count`` items per active world, such as entities or cells.
 
     ``f(params, state, io, env, item)`` writes only the data of its item.
     """
-    return Phase(count, run)
+    return Phase(count, run, reads, writes)
 
 
 @dataclass(frozen=True)

@@ -1,7 +1,7 @@
 """``make gpu-report``: all measurements that need a GPU, in one command of eight minutes.
 
-``report.py`` runs the parts of ``plan.py`` in separate processes (``process.py``) and stores their results
+``gpu_report.py`` runs the parts of ``plan.py`` in separate processes (``process.py``) and stores their results
 (``results.py``). ``facts.py`` is the first of them: the machine. ``parts.py`` measures, ``peers.py`` times other
-libraries, ``kernels.py`` compiles beforehand, ``page.py`` writes tables and checks targets. ``requirements.py`` finds
-missing packages, and ``wheels.py`` lists the wheels to carry to a machine without network access.
+libraries, ``kernels.py`` compiles beforehand, ``page.py`` writes tables and checks targets.
+``wheels.py`` lists the wheels to carry to a machine without network access.
 """

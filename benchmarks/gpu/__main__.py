@@ -2,6 +2,6 @@
 
 import sys
 
-from benchmarks.gpu.report import main
+from benchmarks.gpu.gpu_report import main
 
 sys.exit(main(sys.argv[1:]))

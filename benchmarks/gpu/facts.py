@@ -18,8 +18,6 @@ from collections.abc import Callable
 from importlib.metadata import PackageNotFoundError, version
 from typing import Any
 
-__all__ = ["FACTS", "main"]
-
 Fact = tuple[str, dict[str, Any]]
 """A line, and a row of the result file."""
 SMALL = 16 << 20

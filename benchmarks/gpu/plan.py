@@ -1,15 +1,24 @@
-"""Parts of the report in their order: time, requirements and command of each."""
+"""Parts of the report in their order: time, packages and command of each. It imports the standard library only."""
 
 import importlib.util
 import os
+import platform
 import re
 import sys
+import tomllib
+from collections.abc import Iterable
 from dataclasses import dataclass
 
-from benchmarks.gpu import requirements
 from benchmarks.hardware.provenance import ROOT
 
-__all__ = ["PEERS", "PLAN", "SMOKE", "ReportSection", "command", "files_of_tests", "obstacle"]
+TRAINING = ("pyyaml", "safetensors", "tensorboard")
+"""Packages of the training part that the project does not require."""
+TESTS = ("hypothesis", "matplotlib", "nashpy", "open_spiel", "pytest", "pytest-xdist", "scipy", *TRAINING)
+"""Packages that tests on a GPU need in addition to the project's."""
+PINNED = ROOT / "constraints.txt"
+"""Versions of all packages."""
+IMPORTED = {"warp-lang": "warp", "pytest-xdist": "xdist", "pyyaml": "yaml"}
+"""Import names that differ from the package's name by more than a hyphen."""
 
 
 @dataclass(frozen=True)
@@ -32,7 +41,7 @@ PLAN = (
     ReportSection("tests", "tests marked gpu", 75, ("pytest",)),
     ReportSection("sweep", "one world to a million, schedules and layouts, captured and eager", 40),
     ReportSection("many-agents", "TagContinuous from 4 to 100,000 agents", 25),
-    ReportSection("training", "training, learning included", 45, requirements.TRAINING),
+    ReportSection("training", "training, learning included", 45, TRAINING),
     ReportSection("gymnax", "peer: gymnax's CartPole", 10),
     ReportSection("vmas", "peer: VMAS's simple_tag", 10),
 )
@@ -55,13 +64,38 @@ SMOKE = (
 PYTEST = ("-v", "--tb=short", "-p", "no:cacheprovider", "-m", "gpu", "--optimize", "--continue-on-collection-errors")
 
 
+def project_packages() -> tuple[str, ...]:
+    """Return the names of the project's requirements except torch, which has to be there."""
+    project = tomllib.loads((ROOT / "pyproject.toml").read_text("utf-8"))["project"]
+    names = (re.split(r"[^\w.-]", line, maxsplit=1)[0] for line in project["dependencies"])
+    return tuple(name for name in names if name != "torch")
+
+
+def needed() -> tuple[str, ...]:
+    """Return the names of all packages that the report needs beside torch; other libraries are optional."""
+    return (*project_packages(), *TESTS)
+
+
+def missing(names: Iterable[str]) -> list[str]:
+    """Return the names of packages that cannot be imported here; none is imported."""
+    return [name for name in names if importlib.util.find_spec(IMPORTED.get(name, name.replace("-", "_"))) is None]
+
+
+def carry_command(names: Iterable[str]) -> str:
+    """Return the command that lists the wheels of packages for this machine, to be run on another one."""
+    python = ".".join(platform.python_version_tuple()[:2])
+    return (
+        f".venv/bin/python -m benchmarks.gpu.wheels --python {python} --machine {platform.machine()} {' '.join(names)}"
+    )
+
+
 def obstacle(part: ReportSection, device: str, arch: int | None) -> str:
     """Return why a part cannot be run here, in one line; "" if it can."""
     if part.name == "machine":
         return ""
-    if lacking := requirements.missing((*requirements.project_packages(), *part.needs)):
+    if lacking := missing((*project_packages(), *part.needs)):
         return f"lacks {', '.join(lacking)}"
-    if part.name in PEERS and requirements.missing([part.name]):
+    if part.name in PEERS and missing([part.name]):
         return f"not installed: {part.name}"
     if part.name == "kernels" and not device.startswith("cuda"):
         return "left out: on a CPU kernels are compiled when they are first used"

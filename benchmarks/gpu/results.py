@@ -14,8 +14,6 @@ from benchmarks.gpu.plan import PLAN
 from benchmarks.gpu.process import Outcome
 from benchmarks.hardware.provenance import CHANGED, UNKNOWN, commit
 
-__all__ = ["FAILURES", "GpuReport"]
-
 FAILURES = ("failed", "crashed", "cut", "lacks", "interrupted")
 """First words of the states of a part that failed; others are "running", "done", "left out" and "not installed"."""
 BETWEEN = 2.0

@@ -14,9 +14,7 @@ import sys
 from collections.abc import Iterable
 from importlib.metadata import PackageNotFoundError, requires
 
-from benchmarks.gpu.requirements import PINNED, needed
-
-__all__ = ["WheelError", "download_command", "main", "pins"]
+from benchmarks.gpu.plan import PINNED, needed
 
 PLATFORMS = ("manylinux_2_28", "manylinux_2_27", "manylinux_2_17", "manylinux2014", "manylinux_2_5", "manylinux1")
 """Tags of wheels that a Linux with glibc 2.28 or newer installs; pip takes only the tags that it is given."""

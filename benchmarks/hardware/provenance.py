@@ -34,7 +34,7 @@ def commit() -> str:
 @cache
 def machine() -> dict[str, Any]:
     """Return what figures depend on: hardware, versions, and the variables that change how kernels compile."""
-    from benchmarks.hardware.bounds.build import FLAGS, compiler_version
+    from benchmarks.hardware.bounds import FLAGS, compiler_version
     from warp_kernels import HEADERS_VARIABLE, OPTIMIZATION_VARIABLE
 
     packages = ("torch", "warp-lang", "numpy", "gymnasium", "pettingzoo")

@@ -14,12 +14,13 @@ import warp_kernels
 from benchmarks.kernels.assembler import Assembler, AssemblerError, KernelUsage
 from benchmarks.kernels.occupancy import Architecture
 from benchmarks.kernels.programs import ENTRY, FUSE_FP, subjects
+from trainers.algorithms.on_policy.ppo import PPO
 from warp_kernels.framework.policies import Acting, PolicyKind
 from warp_kernels.framework.rollout import build_phased_rollout
 from warp_kernels.framework.tile_acting import build_tile_outputs
-from warp_kernels.networks import losses
 from warp_kernels.networks.advantages import build_advantages
-from warp_kernels.networks.heads import distribution_of
+from warp_kernels.networks.distributions import distribution_of
+from warp_kernels.networks.losses import policy_head, value_head
 from warp_kernels.networks.mlp import Mlp
 from warp_kernels.networks.optimizer import build_optimizer
 from warp_kernels.networks.tile_memory import fits
@@ -69,8 +70,9 @@ class NetworkSubject:
             named = zip(("add chunks", "adam", "copy matrices"), build_optimizer(), strict=True)
             return {"advantages": build_advantages(False), "advantages by turns": build_advantages(True), **dict(named)}
         distribution = distribution_of("categorical", (NUM_CHOICES,), self.policy, True)
-        policy = losses.policy_head(distribution, losses.PPO, self.policy.head_width)
-        value = losses.value_head(self.critic.head_width)
+        head, settings = PPO.objective.kernel_head, PPO.objective.settings
+        policy = policy_head(distribution, head, settings, self.policy.head_width)
+        value = value_head(head, settings, self.critic.head_width)
         built = (
             build_tile_gradient(self.policy, policy, "benchmark", rows),
             build_tile_gradient(self.critic, value, "benchmark", rows),

@@ -1,8 +1,7 @@
 """Limits of GPU architectures, and the theoretical occupancy of a kernel.
 
 The calculation and its constants come from ``cuda_occupancy.h`` in NVIDIA's package ``nvidia-cuda-runtime`` 13.5.
-Limits per multiprocessor: CUDA C++ Programming Guide, "Compute Capabilities". Bandwidths: NVIDIA's data sheets of A100
-80GB SXM, H100 SXM and GeForce RTX 5090.
+Limits per multiprocessor: CUDA C++ Programming Guide, "Compute Capabilities".
 """
 
 from dataclasses import dataclass
@@ -23,7 +22,7 @@ RESERVED = 1024
 
 @dataclass(frozen=True)
 class Architecture:
-    """Limits of a multiprocessor, and a card of the architecture."""
+    """Limits of a multiprocessor."""
 
     compute_capability: int
     """Compute capability, such as 90."""
@@ -33,10 +32,6 @@ class Architecture:
     """Most resident blocks."""
     shared: int
     """Shared memory [bytes]."""
-    card: str
-    """Card whose bandwidth bounds throughput on the page."""
-    bandwidth: float
-    """Memory bandwidth of the card by its data sheet [bytes/s]."""
 
     @property
     def name(self) -> str:
@@ -45,9 +40,9 @@ class Architecture:
 
 
 ARCHITECTURES = (
-    Architecture(80, 64, 32, 164 << 10, "A100 80GB SXM", 2.039e12),
-    Architecture(90, 64, 32, 228 << 10, "H100 SXM", 3.35e12),
-    Architecture(120, 48, 24, 100 << 10, "GeForce RTX 5090", 1.792e12),
+    Architecture(80, 64, 32, 164 << 10),  # A100
+    Architecture(90, 64, 32, 228 << 10),  # H100
+    Architecture(120, 48, 24, 100 << 10),  # RTX 5090
 )
 
 

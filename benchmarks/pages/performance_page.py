@@ -1,103 +1,42 @@
-"""Writer of docs/performance.md: a template with tables of a result file."""
+"""Parts of docs/performance.md that are made from a result file, and tables for other pages."""
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
 from benchmarks.gpu import page as gpu
-from benchmarks.pages import sources, summary
-from benchmarks.pages.summary import number
-from benchmarks.peers.published import PUBLISHED
+from benchmarks.hardware.page_files import table
+from benchmarks.pages.results import Pair, lacking, pair, processor, rows_of
 from benchmarks.throughput.target import NOISE, Figure, PerformanceTarget
 from benchmarks.throughput.timing import QUIET
 
-TEMPLATE = """\
-# Performance
-
-<!-- Generated from `{source}` by `python -m benchmarks.pages.report --from {source}`; do not edit. -->
-
-How many steps per second gpu-envs simulates and trains, compared with other libraries on the same CPU cores.
-**No GPU has been measured yet.**
-
-{summary}
-
-## How to read the figures
-
-- Contenders take turns within one run on the same machine. Figures are medians, ratios compare adjacent turns,
-  with quartiles in parentheses. A ratio without quartiles is a quotient of two medians.
-- Random actions are sampled beforehand. Observations, rewards, flags and the start of new episodes are included.
-- `core.step` overwrites its results in the next step, as in the trainers, unless a row says clones, the default of
-  `make`. Copying can take longer than the step, see [interfaces](#interfaces).
-- The fastest other library is the fastest one that was installed and does the same work, observations included.
-- A sample counts if other processes used at most 5 % of the machine. If there are too few such samples, the least
-  disturbed are used, the row says that the machine was busy, and its targets are not judged.
-- A row names its processor if it is not this page's. Ratios of different rows are not comparable with each other.
-- The figures hold for these environments and for a few CPU cores. They say nothing about GPUs, and nothing about
-  rewards: [Learning results](learning.md) shows what trainings reach.
-
-The result files have {count} figures with quartiles, notes and versions; this page shows some of them. They are in
-[`benchmarks/results`](../benchmarks/results), by the ids of [Runs](#runs). [Benchmarks](guides/benchmark.md) has the
-method and the commands. [Kernels](kernels.md) has the resources of the GPU kernels. [Which one for
-me?](which_library.md) shows the lowest and the highest ratio to each library.
-
-## Targets
-
-Targets are set before a measurement. A row is the worst case of equal targets of a group.
-{verdicts}
-
-| | figure | unit | target | |
-|---|---|---|---|---|
-{targets}
-
-## Comparison with other libraries
-
-The C step is the same work in scalar C with OpenMP (`benchmarks/hardware/bounds/`), tested to give the same results.
-The memory bound is the number of bytes that a step must move over the copy bandwidth of the machine. A share above 1
-means that the worlds stay in the caches.
-
-| | unit | gpu-envs | best library | ratio | share of the C step | share of the memory bound |
-|---|---|---|---|---|---|---|
-{comparisons}
-
-{unmeasured}
-
-Published, not measured here:
-
-| | what | figure | on | source |
-|---|---|---|---|---|
-{published}
-
-## Interfaces
-
-The ratio compares the first contender of a round with the row.
-
-| | unit | figure | ratio |
-|---|---|---|---|
-{interfaces}
-
-## Curves
-
-{curves}
-
-## Runs
-
-`python -m benchmarks.pages.report --only ID` measures a group again.
-
-| id | group | date | commit | processor |
-|---|---|---|---|---|
-{runs}
-
-Versions of the result file of this page: {versions}.
-"""
 SUMMARY_PICTURE = "performance_summary.png"
-NO_GPU: dict[str, Any] = {"machine": {}, "parts": {}}
-"""An empty GPU report."""
+SHOWN = (
+    ("peers-simple-tag", "16,384 worlds", "SimpleTag-v0, 16,384 worlds"),
+    ("peers-simple-tag", "1 world", "SimpleTag-v0, 1 world"),
+    ("peers-simple-spread", "16,384 worlds", "SimpleSpread-v0, 16,384 worlds"),
+    ("peers-tag-continuous", "105 agents, 1,024 worlds", "TagContinuous-v0, 105 agents, 1,024 worlds"),
+    ("peers-foraging", "4,096 worlds", "LevelBasedForaging-v0, 4,096 worlds"),
+    ("peers-warehouse", "4,096 worlds", "RobotWarehouse-v0, 4,096 worlds"),
+    ("peers-overcooked", "4,096 worlds", "Overcooked-v0, 4,096 worlds"),
+    ("peers-hanabi", "4,096 worlds", "Hanabi-v0, 4,096 worlds"),
+    ("peers-smax", "2s3z, 1,024 worlds", "SMAX-v0, 2s3z, 1,024 worlds"),
+    ("peers-economy", "1,024 worlds", "GatherTradeBuild-v0, 1,024 worlds"),
+    ("peers-cartpole", "4,096 worlds", "CartPole-v1, 4,096 worlds"),
+    ("peers-cartpole", "1 world", "CartPole-v1, 1 world"),
+    ("peers-classic", "Acrobot-v1, 4,096 worlds", "Acrobot-v1, 4,096 worlds"),
+    ("peers-games", "LeducPoker-v0, observed", "random games of LeducPoker-v0, observed"),
+    ("peers-training", "CartPole-v1, 8 worlds, 1 thread", "PPO on CartPole-v1, 8 worlds, 1 thread"),
+    ("peers-training", "SimpleSpread-v0, 16 worlds, 1 thread", "PPO on SimpleSpread-v0, 16 worlds, 1 thread"),
+    ("peers-training", "SimpleSpread-v0, all cores", "PPO on SimpleSpread-v0, all cores"),
+)
+"""Group, round and label of each row of the summary."""
 
 
-def text(
+def parts(
     result: dict[str, Any], source: str, targets: Sequence[PerformanceTarget], gpus: Sequence[dict[str, Any]] = ()
-) -> str:
-    """Return the page as Markdown.
+) -> dict[str, str]:
+    """Return the parts of the page by name.
 
     Args:
         result: Contents of a result file.
@@ -107,42 +46,99 @@ def text(
     """
     groups = {target.id: result["groups"][target.id] for target in targets if target.id in result["groups"]}
     goals = [row for target in targets for row in _goals(target, groups.get(target.id, {"figures": []}))]
-    goals += [row for report in gpus or (NO_GPU,) for row in _goals_of_gpu(report)]
-    return TEMPLATE.format(
-        source=source,
-        summary="\n".join(_summary(result)),
-        count=sum(len(group["figures"]) for group in groups.values()),
-        verdicts=_verdicts(goals),
-        targets="\n".join(sorted(goals, key=lambda row: "**not met**" not in row)),
-        comparisons="\n".join(row for group in groups.values() for row in _comparisons(group, result["machine"])),
-        unmeasured=sources.unmeasured(groups),
-        published="\n".join(
-            f"| {entry.name} | {entry.what} | {entry.figure} | {entry.device} | {entry.source} |" for entry in PUBLISHED
-        ),
-        interfaces="\n".join(row for group in groups.values() for row in _interfaces(group, result["machine"])),
-        curves="\n".join(f"![{group['title']}]({picture_of(id)})" for id, group in groups.items() if curves(group)),
-        runs="\n".join(_run(id, group, result["machine"]) for id, group in groups.items()),
-        versions=", ".join(f"{name} {version}" for name, version in result["machine"].items()),
-    )
-
-
-def _summary(result: dict[str, Any]) -> Iterator[str]:
-    """Yield the chart and the table of the main comparisons; nothing without them."""
-    if rows := summary.table(result):
-        yield from (f"![{summary.alt_text(result)}]({SUMMARY_PICTURE})", "", "## Summary", "", *rows)
-
-
-def _verdicts(goals: Sequence[str]) -> str:
-    """Return how many targets are met."""
-    verdicts = [row.rsplit("|", 2)[1].strip() for row in goals]
+    goals += [row for report in gpus or ({"machine": {}, "parts": {}},) for row in _goals_of_gpu(report)]
+    verdicts = [row[-1] for row in goals]
     met, missed = (sum(verdict.startswith(start) for verdict in verdicts) for start in ("met", "**"))
-    return f"Of {len(goals)} rows, {met} are met, {missed} are missed and {len(goals) - met - missed} are not measured."
+    command = f"python -m benchmarks.pages.report --from {source}"
+    count, machine = sum(len(group["figures"]) for group in groups.values()), result["machine"]
+    return {
+        "summary": f"<!-- Generated from `{source}` by `{command}`. -->\n\n{_summary(result)}",
+        "targets": f"Of {len(goals)} rows, {met} are met, {missed} are missed and {len(goals) - met - missed} are not "
+        "measured.\n\n"
+        + table(("", "figure", "unit", "target", ""), sorted(goals, key=lambda row: row[-1] != "**not met**")),
+        "comparisons": table(
+            ("", "unit", "gpu-envs", "best library", "ratio", "share of the C step", "share of the memory bound"),
+            (row for group in groups.values() for row in _comparisons(group, machine)),
+        )
+        + f"\n\n{unmeasured(groups)}",
+        "interfaces": table(
+            ("", "unit", "figure", "ratio"), (row for group in groups.values() for row in _interfaces(group, machine))
+        ),
+        "curves": "\n".join(f"![{group['title']}]({picture_of(id)})" for id, group in groups.items() if curves(group)),
+        "runs": f"{count} figures were measured in these runs. Versions of the result file of this page: "
+        f"{', '.join(f'{name} {version}' for name, version in machine.items())}.\n\n"
+        + table(("id", "group", "date", "commit", "processor"), (_run(id, groups[id], machine) for id in groups)),
+    }
 
 
-def _goals(target: PerformanceTarget, group: dict[str, Any]) -> Iterator[str]:
+def _run(id: str, group: dict[str, Any], machine: dict[str, Any]) -> tuple[str, ...]:
+    """Return the row of a group: when, on which commit and where it was measured."""
+    cpu = group.get("machine", machine)["cpu"]
+    return id, group["title"], group["date"].partition(" ")[0], group["commit"], processor(cpu)
+
+
+def number(value: float | None) -> str:
+    """Format a number with three significant digits and thousands separated."""
+    if value is None:
+        return ""
+    if value == 0 or abs(value) >= 1000:
+        return f"{float(f'{value:.3g}'):,.0f}"
+    return f"{value:.3g}" if abs(value) < 100 else f"{value:.0f}"
+
+
+def pairs(result: Mapping[str, Any]) -> list[Pair]:
+    """Return the pairs of the summary that a result has."""
+    result_pairs = []
+    for group_id, round_title, label in SHOWN:
+        rows = rows_of(result["groups"].get(group_id, {"figures": []}))
+        if {"gpu_envs", "peer"} <= {row["kind"] for row in rows if row["round"] == round_title}:
+            result_pairs.append(pair(result, group_id, round_title, label))
+    return result_pairs
+
+
+def _summary(result: Mapping[str, Any]) -> str:
+    """Return the chart and the table of the main comparisons, with machines, commits and missing libraries below."""
+    rows, commits = [], dict[str, dict[str, None]]()
+    own_processor, ratios = processor(result["machine"]["cpu"]), [row.ratio for row in pairs(result)]
+    for row in pairs(result):
+        remarks = [row.processor if row.processor != own_processor else "", "the machine was busy" if row.busy else ""]
+        remark = ", ".join(filter(None, remarks))
+        label = f"{row.label} ({remark})" if remark else row.label
+        rates = [f"{number(rate)} {row.unit}" for rate in (row.rate, row.other_rate)]
+        rows.append((label, f"{number(row.ratio)} x", rates[0], f"{row.other}: {rates[1]}"))
+        commits.setdefault(f"{row.processor}, {row.cores} cores", {})[row.commit] = None
+    if not rows:
+        return "Nothing is measured."
+    alt = (
+        f"Speed of gpu-envs over the fastest other library in {len(ratios)} comparisons: faster in "
+        f"{sum(ratio > 1 for ratio in ratios)}, from {number(min(ratios))} to {number(max(ratios))} times"
+    )
+    groups = {group_id: result["groups"][group_id] for group_id, *_ in SHOWN if group_id in result["groups"]}
+    machines = [f"{machine}, commit {' and '.join(sorted(commits[machine]))}." for machine in commits]
+    head = table(("", "ratio", "gpu-envs", "fastest other library"), rows)
+    below = " ".join(filter(None, [*machines, unmeasured(groups)]))
+    return f"![{alt}]({SUMMARY_PICTURE})\n\n{head}\n\n{below}"
+
+
+def unmeasured(groups: Mapping[str, Any]) -> str:
+    """Return the contenders without figures and their groups as one sentence; empty if there are none."""
+    names: dict[str, dict[str, None]] = {}
+    for id, group in groups.items():
+        for _, name in lacking(id, group):
+            names.setdefault(name, {})[group["title"].split(" compared ")[0]] = None
+    listed = "; ".join(f"{name} ({', '.join(titles)})" for name, titles in names.items())
+    return listed and f"Not measured: {listed}."
+
+
+def _goals(target: PerformanceTarget, group: dict[str, Any]) -> Iterator[tuple[str, ...]]:
     """Yield one row per set of equal targets and verdicts: the worst of them."""
     goals = {goal.what: (replace(goal, note="not in this result file"), False) for goal in target.promised}
-    goals |= {figure.what: (figure, busy) for figure, busy in _with_noise(group) if figure.target}
+    busy = False
+    measured = []
+    for figure in reversed([Figure(**entry) for entry in group["figures"]]):  # the noise follows its figures
+        busy = (figure.value or 0.0) > 100 * QUIET if figure.what == NOISE else busy
+        measured.append((figure, busy))
+    goals |= {figure.what: (figure, busy) for figure, busy in reversed(measured) if figure.target}
     alike: dict[tuple[str, ...], list[Figure]] = {}
     for figure, busy in goals.values():
         alike.setdefault((figure.unit, figure.target, verdict(figure, busy)), []).append(figure)
@@ -151,40 +147,35 @@ def _goals(target: PerformanceTarget, group: dict[str, Any]) -> Iterator[str]:
         title = worst.what if target.title in worst.what else f"{target.title}: {worst.what}"
         if len(figures) > 1:
             title += f" (and {len(figures) - 1} more)" if worst.value is None else f" (the worst of {len(figures)})"
-        yield f"| {title} | {number(worst.value)} | {unit} | {_sign(limit)} | {judged} |"
+        yield title, number(worst.value), unit, _sign(limit), judged
 
 
-def _goals_of_gpu(report: dict[str, Any]) -> Iterator[str]:
+def _goals_of_gpu(report: dict[str, Any]) -> Iterator[tuple[str, ...]]:
     """Yield one row per target of a GPU report."""
     name = report["machine"].get("name", "one GPU, `make gpu-report`")
     for goal in gpu.goals(report):
         remark = " · ".join(part for part in (goal["verdict"], goal["note"]) if part)
-        cells = (f"{name}: {goal['goal']}", number(goal["value"]), goal["unit"], _sign(goal["target"]), remark)
-        yield f"| {' | '.join(cells)} |"
+        yield f"{name}: {goal['goal']}", number(goal["value"]), goal["unit"], _sign(goal["target"]), remark
 
 
-def _rounds(group: dict[str, Any]) -> Iterator[tuple[str, list[dict[str, Any]]]]:
-    """Yield title and rows of each round of a comparison."""
-    rows = [figure["row"] for figure in group["figures"] if figure.get("row")]
+def _titled_rounds(group: dict[str, Any], machine: dict[str, Any]) -> Iterator[tuple[str, list[dict[str, Any]]]]:
+    """Yield title and rows of each round; the title has the group's processor if it is not the page's."""
+    cpu = group.get("machine", machine).get("cpu")
+    processor_note = "" if cpu in (None, machine.get("cpu")) else f" ({processor(cpu)})"
+    rows = rows_of(group)
     for title in dict.fromkeys(row["round"] for row in rows):
-        yield title, [row for row in rows if row["round"] == title]
+        yield f"{group['title']}{processor_note}: {title}", [row for row in rows if row["round"] == title]
 
 
-def _title(group: dict[str, Any], machine: dict[str, Any]) -> str:
-    """Return the title of a group, with its processor if it is not the page's."""
-    elsewhere = sources.elsewhere(group, machine)
-    return group["title"] + (f" ({elsewhere})" if elsewhere else "")
-
-
-def _comparisons(group: dict[str, Any], machine: dict[str, Any]) -> Iterator[str]:
+def _comparisons(group: dict[str, Any], machine: dict[str, Any]) -> Iterator[tuple[str, ...]]:
     """Yield a row for each contender of gpu-envs; the first of a round is the reference of all ratios."""
-    for title, rows in _rounds(group):
+    for title, rows in _titled_rounds(group, machine):
         if any(row["kind"] == "interface" for row in rows):
             continue
         best = max((row for row in rows if row["kind"] == "peer"), key=lambda row: row["rate"], default=None)
         for contender in (row for row in rows if row["kind"] == "gpu_envs"):
             is_reference = contender["ratio"] == 1
-            name = f"{_title(group, machine)}: {title}" + ("" if is_reference else f", {contender['name']}")
+            name = title if is_reference else f"{title}, {contender['name']}"
             library = ratio = ""
             if best is not None:
                 library = f"{best['name']} {number(best['rate'])}"
@@ -194,37 +185,20 @@ def _comparisons(group: dict[str, Any], machine: dict[str, Any]) -> Iterator[str
                 number(next((row["ratio"] for row in rows if row["kind"] == kind and is_reference), None))
                 for kind in ("bound", "memory")
             )
-            cells = (name + _busy(contender), contender["unit"], number(contender["rate"]), library, ratio, *shares)
-            yield f"| {' | '.join(cells)} |"
+            yield name + _busy(contender), contender["unit"], number(contender["rate"]), library, ratio, *shares
 
 
-def _interfaces(group: dict[str, Any], machine: dict[str, Any]) -> Iterator[str]:
+def _interfaces(group: dict[str, Any], machine: dict[str, Any]) -> Iterator[tuple[str, ...]]:
     """Yield a row for each contender of a round with interfaces."""
-    for title, rows in _rounds(group):
+    for title, rows in _titled_rounds(group, machine):
         if any(row["kind"] == "interface" for row in rows):
             for row in rows:
                 if row["kind"] in ("gpu_envs", "interface", "peer"):
-                    name = f"{_title(group, machine)}: {title}, {row['name']}{_busy(row)}"
-                    yield f"| {name} | {row['unit']} | {number(row['rate'])} | {number(row['ratio'])} |"
+                    yield f"{title}, {row['name']}{_busy(row)}", row["unit"], number(row["rate"]), number(row["ratio"])
 
 
 def _busy(row: dict[str, Any]) -> str:
     return " (the machine was busy)" if row["others"] > QUIET else ""
-
-
-def _run(id: str, group: dict[str, Any], machine: dict[str, Any]) -> str:
-    """Return the row of a group: when, on which commit and where it was measured."""
-    processor = sources.processor(group.get("machine", machine)["cpu"])
-    return f"| {id} | {group['title']} | {group['date'].partition(' ')[0]} | {group['commit']} | {processor} |"
-
-
-def _with_noise(group: dict[str, Any]) -> list[tuple[Figure, bool]]:
-    """Return figures with whether the machine was busy, from the next noise figure."""
-    busy, judged = False, []
-    for figure in reversed([Figure(**entry) for entry in group["figures"]]):
-        busy = (figure.value or 0.0) > 100 * QUIET if figure.what == NOISE else busy
-        judged.append((figure, busy))
-    return judged[::-1]
 
 
 def curves(group: dict[str, Any]) -> list[Figure]:
@@ -248,3 +222,38 @@ def verdict(figure: Figure, busy: bool = False) -> str:
 
 def _sign(target: str) -> str:
     return target.replace(">=", "≥").replace("<=", "≤")
+
+
+LIBRARIES = {
+    "JaxMARL": "JaxMARL",
+    "VMAS as shipped": "VMAS as shipped, with 10 substeps",
+    "VMAS": "VMAS with 1 substep, the work of MPE",
+    "EnvPool": "EnvPool",
+    "mpe2": "mpe2, the MPE of PettingZoo",
+    "WarpDrive": "WarpDrive's NumPy worlds, which run on a CPU",
+    "gymnax": "gymnax",
+    "Gymnasium": "Gymnasium",
+    "pyspiel": "OpenSpiel",
+    "Stable-Baselines3": "Stable-Baselines3",
+}
+"""Libraries by words of their contenders' names; the first match counts."""
+WORK = {"peers-rolled": "whole rollouts in one call", "interfaces-one": "one world, by its usual interface"}
+"""Work of the groups that measure neither steps of a batch nor training."""
+
+
+def ranges(result: Mapping[str, Any]) -> str:
+    """Return a table for docs/which_library.md: lowest and highest ratio to each library, with the rounds of both."""
+    ratios_of_work: dict[tuple[str, str], list[tuple[float, str]]] = {}
+    for group_id, group in result["groups"].items():
+        work = WORK.get(group_id, "training" if "training" in group_id else "simulation")
+        for row in rows_of(group):
+            name = next((name for word, name in LIBRARIES.items() if word in row["name"]), None)
+            if row["kind"] == "peer" and name:
+                title = group["title"].split(" compared ")[0].split(":")[0]
+                round_title = row["round"] if "-v" in row["round"] else f"{title}, {row['round']}"
+                ratios_of_work.setdefault((name, work), []).append((row["ratio"], round_title))
+    rows = []
+    for name in LIBRARIES.values():
+        for (_, work), ratios in ((key, sorted(ratios)) for key, ratios in ratios_of_work.items() if key[0] == name):
+            rows.append((name, work, *(f"{number(ratio)} x: {title}" for ratio, title in (ratios[0], ratios[-1]))))
+    return table(("library", "", "lowest ratio", "highest ratio"), rows)

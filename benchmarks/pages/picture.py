@@ -1,14 +1,15 @@
-"""Plot of the curves of a group, with logarithmic axes."""
+"""Plots of docs/performance.md and of `make bench`."""
 
 from collections.abc import Sequence
 from itertools import cycle, product
 from operator import itemgetter
 from pathlib import Path
 from statistics import mean
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
-from benchmarks.hardware.figure_file import save_figure
-from benchmarks.pages.summary import Pair, number
+from benchmarks.hardware.page_files import save_figure
+from benchmarks.pages.performance_page import number
+from benchmarks.pages.results import Pair
 
 if TYPE_CHECKING:
     from benchmarks.throughput.target import Figure
@@ -16,6 +17,7 @@ if TYPE_CHECKING:
 COLORS = ("#1f6fb2", "#d1495b", "#7a9e3a", "#8d8d8d", "#6b4fa0", "#e0912f", "#3aa6a0", "#b0578d")
 LINES = ("o-", "s--", "^:")
 """Line styles; the colors repeat with each style."""
+STYLE: dict[Any, Any] = {"font.size": 11, "axes.spines.top": False, "axes.spines.right": False}
 
 
 def draw(figures: Sequence["Figure"], title: str, path: Path, along: str) -> None:
@@ -24,21 +26,21 @@ def draw(figures: Sequence["Figure"], title: str, path: Path, along: str) -> Non
     A library that was measured with one world only gets a dashed level line for comparisons with more worlds.
     """
     import matplotlib
+    from matplotlib.figure import Figure as Canvas
 
-    matplotlib.use("Agg")
-    from matplotlib import pyplot as plt
-
-    with plt.rc_context({"font.size": 11, "axes.spines.top": False, "axes.spines.right": False}):
-        canvas, axes = plt.subplots(figsize=(9.6, 4.8), layout="constrained")
+    with matplotlib.rc_context(STYLE):
+        canvas = Canvas(figsize=(9.6, 4.8), layout="constrained")
+        axes = canvas.subplots()
         farthest = max(figure.at or 0.0 for figure in figures)
-        for curve, (line, color) in zip(_curves(figures), cycle(product(LINES, COLORS)), strict=False):
-            mine = [
+        names = dict.fromkeys(figure.curve for figure in figures)
+        for curve, (line, color) in zip(names, cycle(product(LINES, COLORS)), strict=False):
+            points = [
                 (f.at, f.value, f.low or f.value, f.high or f.value)
                 for f in figures
                 if f.curve == curve and f.at is not None and f.value is not None
             ]
-            mine.sort(key=itemgetter(0))
-            at, values, low, high = ([row[column] for row in mine] for column in range(4))
+            points.sort(key=itemgetter(0))
+            at, values, low, high = ([row[column] for row in points] for column in range(4))
             axes.fill_between(at, low, high, color=color, alpha=0.15, linewidth=0)
             axes.plot(at, values, line, color=color, label=curve)
             if along == "worlds" and {*at} == {1} and farthest > 1:  # further worlds one after another
@@ -49,19 +51,17 @@ def draw(figures: Sequence["Figure"], title: str, path: Path, along: str) -> Non
         axes.grid(which="major", alpha=0.3)
         canvas.legend(loc="outside right center", frameon=False)
         save_figure(canvas, path, 110)
-        plt.close(canvas)
 
 
 def draw_ratios(pairs: Sequence[Pair], path: Path) -> None:
     """Draw a bar per comparison, from equal speed to the ratio, and write a PNG."""
     import matplotlib
-
-    matplotlib.use("Agg")
-    from matplotlib import pyplot as plt
+    from matplotlib.figure import Figure as Canvas
     from matplotlib.ticker import FixedLocator
 
-    with plt.rc_context({"font.size": 11, "axes.spines.top": False, "axes.spines.right": False}):
-        canvas, axes = plt.subplots(figsize=(10.4, 0.6 + 0.4 * len(pairs)), layout="constrained")
+    with matplotlib.rc_context(STYLE):
+        canvas = Canvas(figsize=(10.4, 0.6 + 0.4 * len(pairs)), layout="constrained")
+        axes = canvas.subplots()
         for index, pair in enumerate(pairs):
             faster = pair.ratio >= 1
             axes.barh(index, pair.ratio - 1, left=1, height=0.6, color=COLORS[0] if faster else COLORS[1])
@@ -78,9 +78,3 @@ def draw_ratios(pairs: Sequence[Pair], path: Path) -> None:
         axes.set_xlabel("steps per second of gpu-envs over the fastest other library, same processor")
         axes.set_title("Blue: gpu-envs is faster; red: the other library is faster", fontsize=12, loc="left")
         save_figure(canvas, path, 110)
-        plt.close(canvas)
-
-
-def _curves(figures: Sequence["Figure"]) -> list[str]:
-    """Return the names of the curves in order."""
-    return list(dict.fromkeys(figure.curve for figure in figures))

@@ -10,7 +10,6 @@ several groups have equally many, the page shows the newest.
 """
 
 import argparse
-import datetime
 import json
 import os
 import re
@@ -21,22 +20,20 @@ from pathlib import Path
 from typing import Any
 
 from benchmarks.hardware import provenance
+from benchmarks.hardware.page_files import filled
 from benchmarks.hardware.provenance import ROOT
-from benchmarks.pages import performance_page, picture, sources, summary
+from benchmarks.pages import performance_page, picture, results
 from benchmarks.pages.targets import TARGETS as OWN
 from benchmarks.throughput import rounds
-from benchmarks.throughput.cases import available
-from benchmarks.throughput.target import BENCH, QUICK, Effort, Figure
+from benchmarks.throughput.target import BENCH, Effort
 
-RESULTS = ROOT / "benchmarks" / "results"
-PAGE = ROOT / "docs" / "performance.md"
 TARGETS = (*OWN, *rounds.TARGETS)
 
 
 def measure(only: list[str], effort: Effort) -> Iterator[tuple[str, dict[str, Any]]]:
     """Measure the groups named, or all; gives each with its id as soon as it is there."""
     for target in TARGETS:
-        if (only and target.id not in only) or not available(target.needs):
+        if only and target.id not in only:
             continue
         print(f"{target.id}: {target.title}", flush=True)
         load = os.getloadavg()[0]
@@ -46,59 +43,14 @@ def measure(only: list[str], effort: Effort) -> Iterator[tuple[str, dict[str, An
             value = performance_page.number(figure.value)
             remark = " ".join(filter(None, (performance_page.verdict(figure), figure.note if figure.value else "")))
             print(f"    {figure.what}: {value} {figure.unit} {remark}", flush=True)
-        yield (
-            target.id,
-            group(target.title, f"python -m benchmarks.pages.report --only {target.id}", effort, load, figures),
-        )
+        command = f"python -m benchmarks.pages.report --only {target.id}"
+        yield target.id, results.group(target.title, command, effort, load, figures)
 
 
-def group(title: str, command: str, effort: Effort, load: float, figures: list[Figure]) -> dict[str, Any]:
-    """Return the figures of one group and the conditions of their measurement."""
-    return {
-        "title": title,
-        "date": datetime.datetime.now(datetime.UTC).strftime("%Y-%m-%d %H:%M UTC"),
-        "commit": provenance.commit(),
-        "machine": provenance.machine(),
-        "command": command,
-        "effort": asdict(effort),
-        "load_before": round(load, 2),
-        "figures": [asdict(figure) for figure in figures],
-    }
-
-
-def write(path: Path, machine: dict[str, Any], groups: dict[str, Any]) -> None:
-    """Write a result file."""
-    path.parent.mkdir(parents=True, exist_ok=True)
-    path.write_text(json.dumps({"machine": machine, "groups": groups}, indent=1, ensure_ascii=False) + "\n")
-
-
-def _recorded(part: str) -> list[dict[str, Any]]:
-    """Return the files in the folder of the result files with a part: "groups" or, of a GPU, "parts"."""
-    files = [json.loads(path.read_text()) for path in sorted(RESULTS.glob("*.json"))]
-    return [file for file in files if part in file]
-
-
-def read(path: Path) -> dict[str, Any]:
-    """Return the contents of a result file, with groups of other machines that have more contenders or figures."""
-    promised = {target.id: [figure.what for figure in target.promised] for target in OWN}
-    return sources.combined(json.loads(path.read_text()), _recorded("groups"), promised)
-
-
-def published_result(page: Path = PAGE) -> dict[str, Any]:
-    """Return the result that the page shows, so that other pages quote the same figures.
-
-    Raises:
-        ValueError: The page names no result file.
-    """
-    match = re.search(r"^<!-- Generated from `(\S+)`", page.read_text(), re.MULTILINE)
-    if match is None:
-        raise ValueError(f"{page}: expected a comment 'Generated from `FILE`', got none; write the page again")
-    return read(ROOT / match[1])
-
-
-def _file_name(machine: dict[str, Any]) -> str:
+def _file_of(machine: dict[str, Any]) -> Path:
+    """Return the result file of a machine."""
     name = f"{machine['cpu'].split(',')[0]} {machine['cores']} cores"
-    return re.sub(r"[^a-z0-9]+", "-", name.lower()).strip("-")
+    return results.RESULTS / f"{re.sub(r'[^a-z0-9]+', '-', name.lower()).strip('-')}.json"
 
 
 def take(path: Path) -> Path:
@@ -115,10 +67,10 @@ def take(path: Path) -> Path:
             raise ValueError(f"{path}: {id} is of `{group['command']}`, in shorter or fewer turns; take `make bench`")
         if group["commit"] == provenance.UNKNOWN or group["commit"].endswith(provenance.CHANGED):
             raise ValueError(f"{path}: {id} is of commit {group['commit']}; commit first, then measure")
-        if rounds_left := sources.unplayed(id, group):
+        if rounds_left := results.unplayed(id, group):
             raise ValueError(f"{path}: {id} lacks {', '.join(rounds_left)}; take `make bench ARGS='-k {id}'`")
-    target = RESULTS / f"{_file_name(result['machine'])}.json"
-    write(target, result["machine"], _measured(target) | result["groups"])
+    target = _file_of(result["machine"])
+    results.write(target, result["machine"], _measured(target) | result["groups"])
     return target
 
 
@@ -129,28 +81,32 @@ def _measured(path: Path) -> dict[str, Any]:
     return {id: group for id, group in groups.items() if id in ids}
 
 
+def write_page(source: Path) -> None:
+    """Write the page and its figures from a result file."""
+    result, source = results.read(source), source.resolve()
+    name = str(source.relative_to(ROOT) if source.is_relative_to(ROOT) else source.name)
+    parts = performance_page.parts(result, name, TARGETS, results.recorded("parts"))
+    results.PAGE.write_text(filled(results.PAGE, parts))
+    folder = results.PAGE.parent
+    if pairs := performance_page.pairs(result):
+        picture.draw_ratios(pairs, folder / performance_page.SUMMARY_PICTURE)
+    for id in (target.id for target in TARGETS if target.id in result["groups"]):
+        group = result["groups"][id]
+        if curves := performance_page.curves(group):
+            picture.draw(curves, group["title"], folder / performance_page.picture_of(id), curves[0].along)
+    print(f"wrote {results.PAGE}")
+
+
 def main(argv: list[str]) -> None:
     """Measure, or read a result file; then write the page."""
     parser = argparse.ArgumentParser(
         prog="python -m benchmarks.pages.report", description=__doc__, formatter_class=argparse.RawTextHelpFormatter
     )
-    parser.add_argument(
-        "--from", dest="source", type=Path, help="result file to write the page from; nothing is measured"
-    )
-    parser.add_argument(
-        "--take", type=Path, help="result file of `make bench` whose groups to take over; nothing is measured"
-    )
-    parser.add_argument(
-        "--only",
-        nargs="+",
-        default=[],
-        metavar="ID",
-        choices=[target.id for target in TARGETS],
-        help="measure these groups only",
-    )
-    parser.add_argument(
-        "--quick", action="store_true", help="short turns: to try the suite, not for figures; writes under out/"
-    )
+    source_help = "result file to write the page from; nothing is measured"
+    parser.add_argument("--from", dest="source", type=Path, help=source_help)
+    parser.add_argument("--take", type=Path, help="result file of `make bench` to take over; nothing is measured")
+    ids = [target.id for target in TARGETS]
+    parser.add_argument("--only", nargs="+", default=[], metavar="ID", choices=ids, help="measure these groups only")
     args = parser.parse_args(argv)
     target = args.source
     if args.take is not None:
@@ -160,23 +116,12 @@ def main(argv: list[str]) -> None:
             parser.error(str(error))
     elif target is None:
         machine = provenance.machine()
-        target = (ROOT / "out" / "bench-quick" if args.quick else RESULTS) / f"{_file_name(machine)}.json"
+        target = _file_of(machine)
         groups = _measured(target) if args.only else {}
-        for id, group in measure(args.only, QUICK if args.quick else Effort()):
+        for id, group in measure(args.only, Effort()):
             groups[id] = group
-            write(target, machine, groups)
-    written = target.with_suffix(".md") if args.quick else PAGE
-    written.parent.mkdir(parents=True, exist_ok=True)
-    source = target.resolve()
-    result = json.loads(target.read_text()) if args.quick else read(target)
-    source_name = str(source.relative_to(ROOT) if source.is_relative_to(ROOT) else source.name)
-    written.write_text(performance_page.text(result, source_name, TARGETS, _recorded("parts")))
-    if pairs := summary.pairs(result):
-        picture.draw_ratios(pairs, written.parent / performance_page.SUMMARY_PICTURE)
-    for id, group in result["groups"].items():
-        if curves := performance_page.curves(group):
-            picture.draw(curves, group["title"], written.parent / performance_page.picture_of(id), curves[0].along)
-    print(f"wrote {written}")
+            results.write(target, machine, groups)
+    write_page(target)
 
 
 if __name__ == "__main__":

@@ -1,4 +1,4 @@
-"""Figures, goals and the groups without a comparison: large agent counts, training time, memory and start-up."""
+"""Groups of figures without a comparison: large agent counts, training time, memory and start-up."""
 
 import importlib.util
 from collections.abc import Iterator
@@ -10,28 +10,17 @@ import gpu_envs
 from benchmarks.hardware import hotspots
 from benchmarks.hardware.provenance import THREADS
 from benchmarks.throughput import isolated
-from benchmarks.throughput.cases import AGENT_COUNTS, available, build, many_agents
+from benchmarks.throughput.cases import AGENT_COUNTS, build, many_agents
+from benchmarks.throughput.comparisons import JAXMARL, SB3
 from benchmarks.throughput.contenders import PPOSubject
 from benchmarks.throughput.target import NOISE, Effort, Figure, PerformanceTarget
 from benchmarks.throughput.timing import AlternatingSamples, Spread, alternate, undisturbed
-from benchmarks.throughput.training_comparisons import JAXMARL, SB3
 from benchmarks.training import lightning_overhead, runs
 from gpu_envs.definition import registry
 
 
-def _promised(unit: str, target: str, *whats: str) -> tuple[Figure, ...]:
-    return tuple(Figure(title, unit, None, target=target) for title in whats)
-
-
 def _figure(title: str, unit: str, spread: Spread, scale: float = 1.0, **more: Any) -> Figure:
     return Figure(title, unit, spread.median * scale, spread.low * scale, spread.high * scale, **more)
-
-
-def _among(agents: int) -> str:
-    return f"an agent-step among {agents:,} over one among {AGENT_COUNTS[0]}"
-
-
-BYTES = f"bytes per agent, {AGENT_COUNTS[-1]:,} over {AGENT_COUNTS[1]:,}"
 
 
 def _many_agents(effort: Effort) -> Iterator[Figure]:
@@ -41,7 +30,8 @@ def _many_agents(effort: Effort) -> Iterator[Figure]:
     among_all = {f"{n} brute": build(many_agents(n, neighbor_search="brute")) for n in AGENT_COUNTS[1:3]}
     played = alternate(alone | among_all, rounds, effort.seconds)
     for n in AGENT_COUNTS[1:]:
-        yield _figure(_among(n), "ratio of cost", played.ratio(str(n), str(few)), few / n, target="<= 2")
+        title = f"an agent-step among {n:,} over one among {few}"
+        yield _figure(title, "ratio of cost", played.ratio(str(n), str(few)), few / n, target="<= 2")
     for name, seconds in played.seconds.items():
         n, curve = int(name.split()[0]), "one world, all looked through" if "brute" in name else "one world, 1 thread"
         rates = Spread.of([n / sample for sample in seconds])
@@ -60,7 +50,7 @@ def _many_agents(effort: Effort) -> Iterator[Figure]:
         yield Figure(f"tensors of a world of {n:,}", "bytes per agent", memory["bytes"] / n, note=note)
     fewer, many = AGENT_COUNTS[1], AGENT_COUNTS[-1]
     growth = usage[many]["bytes"] / many / (usage[fewer]["bytes"] / fewer)
-    yield Figure(BYTES, "ratio", growth, target="<= 1.1")
+    yield Figure(f"bytes per agent, {many:,} over {fewer:,}", "ratio", growth, target="<= 1.1")
 
 
 def _noise(played: AlternatingSamples | list[float]) -> Figure:
@@ -68,29 +58,19 @@ def _noise(played: AlternatingSamples | list[float]) -> Figure:
     return _figure(NOISE, "% of the machine", Spread.of(shares), 100)
 
 
-def _memory_rows(effort: Effort) -> dict[str, tuple[str, int, int, str, str]]:
-    """Return the memory cases by name."""
-    rows = (
-        ("SimpleTag-v0", 1, effort.memory_steps, "core", "reused"),
-        ("SimpleTag-v0", 1, effort.memory_steps, "core", "cloned"),
-        ("SimpleTag-v0", 256, effort.memory_steps // 10, "dict", "cloned"),
-        ("TagContinuous-v0", 2, effort.memory_steps // 10, "core", "cloned"),
-    )
-    return {
-        f"{env}, {n} worlds, {interface}, {how} results, {k:,} steps": (env, n, k, interface, how)
-        for env, n, k, interface, how in rows
-    }
-
-
 def _memory(effort: Effort) -> Iterator[Figure]:
-    for title, row in _memory_rows(effort).items():
-        if not available(row[0]):
-            continue
-        usage = isolated.run("memory", *row)
-        growth = usage["after_mib"] - usage["before_mib"]
-        yield Figure(
-            title, "MiB growth", growth, target="<= 1", note=f"{usage['after_mib']:.0f} MiB resident at the end"
-        )
+    """Yield the growth of the resident memory over many steps."""
+    few, many = effort.memory_steps // 10, effort.memory_steps
+    for env_id, worlds, steps, interface, kind in (
+        ("SimpleTag-v0", 1, many, "core", "reused"),
+        ("SimpleTag-v0", 1, many, "core", "cloned"),
+        ("SimpleTag-v0", 256, few, "dict", "cloned"),
+        ("TagContinuous-v0", 2, few, "core", "cloned"),
+    ):
+        usage = isolated.run("memory", env_id, worlds, steps, interface, kind)
+        title = f"{env_id}, {worlds} worlds, {interface}, {kind} results, {steps:,} steps"
+        note = f"{usage['after_mib']:.0f} MiB resident at the end"
+        yield Figure(title, "MiB growth", usage["after_mib"] - usage["before_mib"], target="<= 1", note=note)
 
 
 OUTSIDE, KERNELS = "outside of policy, environment and learning", "kernels on the calling thread"
@@ -110,9 +90,8 @@ def _training_time(effort: Effort) -> Iterator[Figure]:
 
     for title, subject in PHASED:
         training = PPOTraining(subject.env_id, subject.worlds, subject.threads, subject.ppo, subject.engine)
-        shares = [training.shares(turn=effort.seconds) for _ in range(1 + effort.repeats // 2)][
-            1:
-        ]  # the first warms up
+        training.shares(turn=effort.seconds)  # warms up
+        shares = [training.shares(turn=effort.seconds) for _ in range(effort.repeats // 2)]
         profile = hotspots.shares(partial(training.turn, 1), effort.seconds) if training.uses_kernels else {}
         training.close()
         for phase in (*shares[0], OUTSIDE):
@@ -145,34 +124,30 @@ def _training_runs(effort: Effort) -> Iterator[Figure]:
         yield _noise([noise])
 
 
-TOGETHER = f"{runs.NUM_SEEDS} runs of gpu-envs train CartPole-v1 one after the other over --num-seeds {runs.NUM_SEEDS}"
-
-
 def _training_seeds(effort: Effort) -> Iterator[Figure]:
     """Yield the time of several runs in separate processes over the time of the same runs in one process."""
     runs.fill_cache(runs.SEVERAL)
     samples = undisturbed(runs.separate_and_together, effort.compiles)
+    count = runs.NUM_SEEDS
+    ratio = f"{count} runs of gpu-envs train CartPole-v1 one after the other over --num-seeds {count}"
     for title, unit, values, target in (
-        (TOGETHER, "ratio", [separate / together for _, (separate, together) in samples], ">= 3"),
+        (ratio, "ratio", [separate / together for _, (separate, together) in samples], ">= 3"),
         ("one after the other", "s", [separate for _, (separate, _) in samples], ""),
-        (f"--num-seeds {runs.NUM_SEEDS}", "s", [together for _, (_, together) in samples], ""),
+        (f"--num-seeds {count}", "s", [together for _, (_, together) in samples], ""),
     ):
         yield Figure(title, unit, median(values), min(values), max(values), target)
     yield _noise([noise for noise, _ in samples])
 
 
-LIGHTNING = "time of a rollout and its update, Lightning's loop over the trainer's"
-
-
 def _training_lightning(effort: Effort) -> Iterator[Figure]:
     """Yield the ratio of the times of Lightning's loop and the trainer, which alternate; it needs Lightning."""
-    target = f"<= {lightning_overhead.LIMIT:g}"
+    target, title = "<= 1.1", "time of a rollout and its update, Lightning's loop over the trainer's"
     if importlib.util.find_spec("lightning") is None:
-        yield Figure(LIGHTNING, "ratio", None, target=target, note="Lightning is not installed: gpu-envs[lightning]")
+        yield Figure(title, "ratio", None, target=target, note="Lightning is not installed: gpu-envs[lightning]")
         return
     samples = undisturbed(partial(lightning_overhead.measure, 8 * effort.repeats), 1)
     times = samples[0][1]
-    yield _figure(LIGHTNING, "ratio", Spread.of(times.ratios), target=target, note=times.settings)
+    yield _figure(title, "ratio", Spread.of(times.ratios), target=target, note=times.settings)
     for name, seconds in (("trainer", times.trainer), ("Lightning", times.lightning)):
         yield _figure(name, "env-steps/s", Spread.of([times.steps / duration for duration in seconds]))
     yield _noise([noise for noise, _ in samples])
@@ -182,19 +157,15 @@ LARGE = {"cards", "economy", "grid", "hidden", "kitchen", "smax"}
 """Groups of environments with longer rules."""
 
 
-def starts(env_id: str) -> dict[str, str]:
-    """Return the targets of the start-up time of an environment [s]."""
-    groups = str(registry.find(env_id).module).split(".")
-    return {"cold compile": "<= 5" if LARGE.isdisjoint(groups) else "<= 8", "from the cache": "<= 0.3"}
-
-
 def _compile(effort: Effort) -> Iterator[Figure]:
     """Yield the start-up time of every environment in a separate process, with an empty and a filled kernel cache."""
     noise, of_warp = [], []
     for env_id in gpu_envs.list_envs():
         samples = undisturbed(partial(isolated.compile_times, env_id), effort.compiles)
         noise += [usage for usage, _ in samples]
-        for index, (title, target) in enumerate(starts(env_id).items()):
+        is_large = not LARGE.isdisjoint(str(registry.find(env_id).module).split("."))
+        targets = {"cold compile": "<= 8" if is_large else "<= 5", "from the cache": "<= 0.3"}
+        for index, (title, target) in enumerate(targets.items()):
             starts_of_index = [pair[index] for _, pair in samples]
             walls = [start["seconds"] for start in starts_of_index]
             note = f"CPU time {median(start['cpu_seconds'] for start in starts_of_index):.2f} s"
@@ -205,12 +176,6 @@ def _compile(effort: Effort) -> Iterator[Figure]:
 
 
 TRAINED = ("CartPole-v1", "SimpleSpread-v0", "SimpleTag-v0", "TagContinuous-v0", "LeducPoker-v0", "Pendulum-v1")
-TRAINING_STARTS = tuple(
-    (f"first {phase} of PPO in kernels, {case}", phase, index, limit)
-    for index, (case, limit) in enumerate((("cold compile", 8.0), ("from the cache", 0.3)))
-    for phase in ("rollout", "update")
-)
-"""Title, phase, whether the kernel cache is filled, and target [s], for each kernel of the phase."""
 
 
 def _training_compile(effort: Effort) -> Iterator[Figure]:
@@ -219,100 +184,34 @@ def _training_compile(effort: Effort) -> Iterator[Figure]:
     for env_id in TRAINED:
         samples = undisturbed(partial(isolated.compile_times, env_id, "start-training"), effort.compiles)
         noise += [usage for usage, _ in samples]
-        for title, phase, index, limit in TRAINING_STARTS:
-            walls = [pair[index][phase] for _, pair in samples]
-            yield Figure(f"{env_id}, {title}", "s", median(walls), min(walls), max(walls), f"<= {limit:g}")
+        for index, (case, target) in enumerate((("cold compile", "<= 8"), ("from the cache", "<= 0.3"))):
+            for phase in ("rollout", "update"):
+                walls = [pair[index][phase] for _, pair in samples]
+                title = f"{env_id}, first {phase} of PPO in kernels, {case}"
+                yield Figure(title, "s", median(walls), min(walls), max(walls), target)
     yield _noise(noise)
-
-
-FILES, WITH_TORCH = "files that import gpu_envs compiles", "import gpu_envs, torch included"
 
 
 def _import(effort: Effort) -> Iterator[Figure]:
     runs = [sample for _, sample in undisturbed(isolated.import_times, effort.compiles)]
-    yield Figure(FILES, "files", max(run["files"] for run in runs), target="<= 0")
+    yield Figure("files that import gpu_envs compiles", "files", max(run["files"] for run in runs), target="<= 0")
     for title, keys, target in (
         ("import torch alone", ("torch_seconds",), ""),
         ("import gpu_envs after it", ("rest_seconds",), ""),
-        (WITH_TORCH, ("torch_seconds", "rest_seconds"), "<= 3"),
+        ("import gpu_envs, torch included", ("torch_seconds", "rest_seconds"), "<= 3"),
     ):
         times = [sum(run[key] for key in keys) for run in runs]
         yield Figure(title, "s", median(times), min(times), max(times), target)
 
 
 TARGETS = (
-    PerformanceTarget(
-        "many-agents",
-        "Many agents: TagContinuous-v0 in one world, 5 % taggers, K = 10",
-        "TagContinuous-v0",
-        _many_agents,
-        (*_promised("ratio of cost", "<= 2", *map(_among, AGENT_COUNTS[1:])), *_promised("ratio", "<= 1.1", BYTES)),
-    ),
-    PerformanceTarget(
-        "training-time",
-        "Training time of PPO by phase",
-        "SimpleSpread-v0",
-        _training_time,
-        _promised("% of the time", "<= 15", *(f"{title}, {OUTSIDE}" for title, _ in PHASED)),
-    ),
-    PerformanceTarget(
-        "training-runs",
-        "Whole trainings, kernel caches filled",
-        "CartPole-v1",
-        _training_runs,
-        tuple(
-            figure
-            for case, _, target in RUNS
-            for engine in RUN_ENGINES[:2]
-            for figure in _promised("s", target, f"{case}, engine {engine}")
-        ),
-    ),
-    PerformanceTarget(
-        "training-seeds",
-        "Several seeds of a training at once, kernel caches filled",
-        "CartPole-v1",
-        _training_seeds,
-        _promised("ratio", ">= 3", TOGETHER),
-    ),
-    PerformanceTarget(
-        "training-lightning",
-        "Overhead of Lightning",
-        lightning_overhead.ENV_ID,
-        _training_lightning,
-        _promised("ratio", f"<= {lightning_overhead.LIMIT:g}", LIGHTNING),
-    ),
-    PerformanceTarget(
-        "training-compile",
-        "Compile times of policies and gradients in kernels",
-        "CartPole-v1",
-        _training_compile,
-        tuple(
-            figure
-            for env_id in TRAINED
-            for case, _, _, limit in TRAINING_STARTS
-            for figure in _promised("s", f"<= {limit:g}", f"{env_id}, {case}")
-        ),
-    ),
-    PerformanceTarget(
-        "memory", "Memory", "SimpleTag-v0", _memory, _promised("MiB growth", "<= 1", *_memory_rows(Effort()))
-    ),
-    PerformanceTarget(
-        "compile",
-        "Compile times",
-        "SimpleTag-v0",
-        _compile,
-        tuple(
-            figure
-            for env_id in gpu_envs.list_envs()
-            for case, target in starts(env_id).items()
-            for figure in _promised("s", target, f"{env_id}, {case}")
-        ),
-    ),
-    PerformanceTarget(
-        "import",
-        "Import time",
-        "SimpleTag-v0",
-        _import,
-        (*_promised("files", "<= 0", FILES), *_promised("s", "<= 3", WITH_TORCH)),
-    ),
+    PerformanceTarget("many-agents", "Many agents: TagContinuous-v0 in one world, 5 % taggers, K = 10", _many_agents),
+    PerformanceTarget("training-time", "Training time of PPO by phase", _training_time),
+    PerformanceTarget("training-runs", "Whole trainings, kernel caches filled", _training_runs),
+    PerformanceTarget("training-seeds", "Several seeds of a training at once, kernel caches filled", _training_seeds),
+    PerformanceTarget("training-lightning", "Overhead of Lightning", _training_lightning),
+    PerformanceTarget("training-compile", "Compile times of policies and gradients in kernels", _training_compile),
+    PerformanceTarget("memory", "Memory", _memory),
+    PerformanceTarget("compile", "Compile times", _compile),
+    PerformanceTarget("import", "Import time", _import),
 )

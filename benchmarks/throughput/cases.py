@@ -9,10 +9,7 @@ from typing import Any
 import numpy as np
 import torch
 
-import gpu_envs
-from benchmarks.hardware.bounds.simple_tag import SimpleTagBound
-from benchmarks.hardware.bounds.tag_continuous import CONFIG as NO_EXITS
-from benchmarks.hardware.bounds.tag_continuous import TagContinuousBound
+from benchmarks.hardware.bounds import BOUNDS, NO_EXITS
 from benchmarks.hardware.provenance import THREADS
 from benchmarks.throughput import interfaces
 from gpu_envs.runtime.core import Core
@@ -20,8 +17,6 @@ from gpu_envs.runtime.factory import configured_definition, make_core
 
 ACTION_BATCHES = 8
 """Number of batches of random actions, sampled beforehand and used in turn."""
-
-BOUNDS = {"SimpleTag-v0": SimpleTagBound, "TagContinuous-v0": TagContinuousBound}
 
 
 @dataclass(frozen=True)
@@ -88,11 +83,6 @@ def many_agents(agents: int, num_envs: int = 1, **more: Any) -> Case:
     return Case("TagContinuous-v0", num_envs, config=many_agent_settings(agents) | more)
 
 
-def available(env_id: str) -> bool:
-    """Return whether the environment is registered."""
-    return env_id in gpu_envs.list_envs()
-
-
 def build(case: Case) -> Callable[[], Any]:
     """Make the worlds of a case and return the function of one step with the next batch of random actions.
 
@@ -115,7 +105,8 @@ def build(case: Case) -> Callable[[], Any]:
         core.reset()
         return partial(core.random_rollout, case.steps)
     else:
-        step, batches = interfaces.INTERFACES[case.interface](case.env_id, case.num_envs, case.settings, core, actions)
+        worlds = interfaces.WorldsToOpen(case.env_id, case.num_envs, case.settings, core, actions)
+        step, batches = interfaces.INTERFACES[case.interface](worlds)
     count = 0
 
     def play() -> Any:
@@ -128,18 +119,17 @@ def build(case: Case) -> Callable[[], Any]:
 
 def random_actions(core: Core) -> list[torch.Tensor]:
     """Return batches of uniform actions: int64 (E, A) or (E, A, K), or float32 (E, A, K) within the spaces."""
-    seeded = torch.Generator(core.device).manual_seed(0)
+    seeded, shape = torch.Generator(core.device).manual_seed(0), (core.num_envs, core.num_agents)
+
+    def draw(components: int) -> list[torch.Tensor]:
+        size = (*shape, components)
+        return [torch.rand(size, generator=seeded, device=core.device) for _ in range(ACTION_BATCHES)]
+
     if core.action_kind == "continuous":
         spaces = [core.action_spaces[agent] for agent in core.possible_agents]
         low, high = (torch.as_tensor(np.stack([getattr(s, end) for s in spaces])) for end in ("low", "high"))
         low, size = low.to(core.device), (high - low).to(core.device)
-        drawn = [_uniform(core, size.shape[1], seeded) for _ in range(ACTION_BATCHES)]
-        return [low + size * batch for batch in drawn]
+        return [low + size * batch for batch in draw(size.shape[1])]
     choices = core.num_choices.to(core.device)
-    drawn = [_uniform(core, choices.shape[1], seeded) for _ in range(ACTION_BATCHES)]
-    batches = [(choices * batch).long() for batch in drawn]
+    batches = [(choices * batch).long() for batch in draw(choices.shape[1])]
     return [batch[:, :, 0] for batch in batches] if core.action_kind == "discrete" else batches
-
-
-def _uniform(core: Core, components: int, seeded: torch.Generator) -> torch.Tensor:
-    return torch.rand((core.num_envs, core.num_agents, components), generator=seeded, device=core.device)

@@ -7,21 +7,28 @@ from typing import Any, TypeAlias
 
 import torch
 
-from benchmarks.hardware.bounds.build import compiler
+from benchmarks.hardware.bounds import compiler
 from benchmarks.hardware.provenance import THREADS
 from benchmarks.peers.process import Peer, PeerError, PeerTask
-from benchmarks.throughput import cases, interfaces, random_games
+from benchmarks.throughput import cases, interfaces
 from benchmarks.throughput.timing import Subject
+from gpu_envs.runtime.factory import make_core
 from gpu_envs.runtime.kernels import choose_schedule
+
+SPIEL = {"LeducPoker-v0": "leduc_poker", "ConnectFour-v0": "connect_four"}
+"""OpenSpiel names of the games."""
+GAME_STEPS = 200
+"""Steps per call of a random rollout of games."""
 
 
 @dataclass(frozen=True)
-class Batch:
-    """Random games in gpu-envs; see :class:`benchmarks.throughput.random_games.GameBatch`."""
+class Games:
+    """Complete random games in worlds with autoreset."""
 
     env_id: str
     worlds: int
     fused: bool
+    """True for many steps in one kernel, False for one step with observations and masks."""
 
 
 @dataclass(frozen=True)
@@ -51,7 +58,7 @@ class RolloutSubject:
     torch_threads: int = 1
 
 
-Workload: TypeAlias = cases.Case | Batch | PPOSubject | RolloutSubject | PeerTask
+Workload: TypeAlias = cases.Case | Games | PPOSubject | RolloutSubject | PeerTask
 
 
 @dataclass(frozen=True)
@@ -78,35 +85,22 @@ class ContenderSlot:
     def describe(self) -> dict[str, Any]:
         """Return environment, worlds, agents, schedule, device, interface and threads, if known."""
         workload = self.contender.workload
-        row: dict[str, Any] = {"worlds": self.worlds, "agents": self.agents}
-        if isinstance(workload, cases.Case):
-            chosen = workload.schedule or choose_schedule(self.agents, torch.device(workload.device))
-            return row | {
-                "env_id": workload.env_id,
-                "schedule": "" if workload.interface == "bound" else chosen,
-                "device": workload.device,
-                "interface": workload.interface + ("" if workload.reuse_buffers else ", clones"),
-                "threads": workload.threads,
-            }
+        row: dict[str, Any] = {"worlds": self.worlds, "agents": self.agents, "device": "cpu", "threads": THREADS}
         if isinstance(workload, PeerTask):
-            interface = " ".join(
-                [workload.module or workload.peer, *(f"{name}={value}" for name, value in workload.options.items())]
-            )
-            return row | {
-                "env_id": workload.game,
-                "device": workload.device,
-                "interface": interface,
-                "threads": workload.threads,
-            }
-        interface, threads = "games", THREADS
+            options = [f"{name}={value}" for name, value in workload.options.items()]
+            row |= {"env_id": workload.game, "device": workload.device, "threads": workload.threads}
+            return row | {"interface": " ".join([workload.module or workload.peer, *options])}
+        row["env_id"] = workload.env_id
+        if isinstance(workload, Games):
+            return row | {"interface": "games"}
+        row["threads"] = workload.threads
         if isinstance(workload, PPOSubject):
-            interface, threads = (
-                "training" + ("" if workload.engine == "auto" else f", {workload.engine}"),
-                workload.threads,
-            )
-        elif isinstance(workload, RolloutSubject):
-            interface, threads = f"rollout, {workload.interface}", workload.threads
-        return row | {"env_id": workload.env_id, "device": "cpu", "interface": interface, "threads": threads}
+            return row | {"interface": "training" + f", {workload.engine}" * (workload.engine != "auto")}
+        if isinstance(workload, RolloutSubject):
+            return row | {"interface": f"rollout, {workload.interface}"}
+        chosen = workload.schedule or choose_schedule(self.agents, torch.device(workload.device))
+        row |= {"device": workload.device, "schedule": "" if workload.interface == "bound" else chosen}
+        return row | {"interface": workload.interface + ", clones" * (not workload.reuse_buffers)}
 
 
 @contextlib.contextmanager
@@ -116,48 +110,39 @@ def open_contenders(contenders: Sequence[Contender]) -> Iterator[tuple[list[Cont
     Returns:
         The opened contenders, and the reason by name for each of the others.
     """
+    slots: list[ContenderSlot] = []
+    absent: dict[str, str] = {}
     with contextlib.ExitStack() as stack:
-        started: dict[str, Peer] = {}
-        absent: dict[str, str] = {}
+        peers: dict[str, Peer] = {}
         for contender in contenders:
             if isinstance(contender.workload, PeerTask):
                 try:
-                    started[contender.name] = peer = Peer(contender.workload)
-                    stack.callback(peer.close)
+                    peers[contender.name] = stack.enter_context(contextlib.closing(Peer(contender.workload)))
                 except PeerError as error:
                     absent[contender.name] = str(error)
-        seats = []
         for contender in contenders:
-            why = None if isinstance(contender.workload, PeerTask) else _missing(contender.workload)
-            if why is not None:
-                absent[contender.name] = why
-            elif contender.name not in absent:
-                try:
-                    seats.append(_open(contender, started.get(contender.name), stack))
-                except PeerError as error:
-                    absent[contender.name] = str(error)
-        yield seats, absent
-
-
-def _missing(workload: Workload) -> str | None:
-    """Return why a contender of gpu-envs is not available, or None."""
-    if not isinstance(workload, cases.Case):
-        return None
-    if workload.interface == "bound":
-        return "gcc is not installed" if compiler() is None else None
-    module = interfaces.missing(workload.interface)
-    return f"{module} is not installed" if module else None
+            if contender.name in absent:
+                continue
+            try:
+                slots.append(_open(contender, peers.get(contender.name), stack))
+            except PeerError as error:
+                absent[contender.name] = str(error)
+        yield slots, absent
 
 
 def _open(contender: Contender, peer: Peer | None, stack: contextlib.ExitStack) -> ContenderSlot:
+    """Open a contender.
+
+    Raises:
+        PeerError: It needs a library or a compiler that is not installed, or its process failed.
+    """
     workload = contender.workload
     if isinstance(workload, PeerTask):
         assert peer is not None
         peer.ready()
         return ContenderSlot(contender, peer, workload.worlds, peer.agents, lambda: float(workload.worlds))
-    if isinstance(workload, Batch):
-        batch = random_games.GameBatch(workload.env_id, workload.worlds, workload.fused)
-        return ContenderSlot(contender, batch.play, workload.worlds, batch.core.num_agents, batch.games_per_call)
+    if isinstance(workload, Games):
+        return _open_games(contender, workload)
     if isinstance(workload, PPOSubject):
         from benchmarks.training.ppo import PPOTraining
 
@@ -173,10 +158,25 @@ def _open(contender: Contender, peer: Peer | None, stack: contextlib.ExitStack) 
             workload.env_id, workload.worlds, workload.interface, workload.threads, workload.torch_threads
         )
         return ContenderSlot(contender, play, workload.worlds, core.num_agents, lambda: float(workload.worlds * LENGTH))
-    return ContenderSlot(
-        contender,
-        cases.build(workload),
-        workload.num_envs,
-        workload.agents,
-        lambda: float(workload.num_envs * workload.steps),
-    )
+    lacks = "gcc" if workload.interface == "bound" and compiler() is None else interfaces.missing(workload.interface)
+    if lacks:
+        raise PeerError(f"{lacks} is not installed")
+    units = float(workload.num_envs * workload.steps)
+    return ContenderSlot(contender, cases.build(workload), workload.num_envs, workload.agents, lambda: units)
+
+
+def _open_games(contender: Contender, games: Games) -> ContenderSlot:
+    """Open random games; the units of a call are the mean number of games that it finished."""
+    core = make_core(games.env_id, games.worlds, "cpu", seed=1, threads=THREADS, reuse_buffers=True)
+    core.reset()
+    calls = 0
+
+    def play() -> None:
+        nonlocal calls
+        calls += 1
+        if games.fused:
+            core.random_rollout(GAME_STEPS)
+        else:
+            core.step(core.sample_actions())
+
+    return ContenderSlot(contender, play, games.worlds, core.num_agents, lambda: int(core.episode_index.sum()) / calls)

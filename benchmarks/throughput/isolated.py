@@ -1,20 +1,20 @@
 """Measurements in separate processes: memory, compile times, import. Each prints one line of JSON."""
 
-import argparse
 import json
 import os
 import subprocess
 import sys
 import tempfile
 import time
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 
-def run(*arguments: object, cache: str | None = None) -> dict[str, Any]:
-    """Run a measurement of this file in a fresh process, with its own kernel cache if one is named."""
+def run(measurement: str, *arguments: str | int, cache: str | None = None) -> dict[str, Any]:
+    """Run an entry of ``MEASUREMENTS`` in a fresh process, with its own kernel cache if one is named."""
     environment = os.environ | ({"WARP_CACHE_PATH": cache} if cache else {})
-    command = [sys.executable, "-m", "benchmarks.throughput.isolated", *map(str, arguments)]
+    command = [sys.executable, "-m", "benchmarks.throughput.isolated", measurement, json.dumps(arguments)]
     result = subprocess.run(command, env=environment, capture_output=True, text=True, check=False)
     if result.returncode != 0:
         raise RuntimeError(f"{' '.join(command)} failed:\n{result.stderr}")
@@ -86,11 +86,11 @@ def _import() -> dict[str, Any]:
     return {"torch_seconds": middle - began, "rest_seconds": time.perf_counter() - middle}
 
 
-def _memory(env_id: str, num_envs: int, steps: int, interface: str, reuse: bool) -> dict[str, Any]:
-    """Return the resident memory after a tenth of the steps and after all steps."""
+def _memory(env_id: str, num_envs: int, steps: int, interface: str, results: str) -> dict[str, Any]:
+    """Return the resident memory after a tenth of the steps and after all; ``results`` are "reused" or "cloned"."""
     from benchmarks.throughput.cases import Case, build
 
-    step = build(Case(env_id, num_envs, interface, reuse))
+    step = build(Case(env_id, num_envs, interface, results == "reused"))
     for _ in range(steps // 10):
         step()
     start = _resident()
@@ -118,33 +118,13 @@ def _resident() -> float:
     return pages * os.sysconf("SC_PAGE_SIZE") / 2**20
 
 
-def main(argv: list[str]) -> None:
-    """Run the measurement given by the arguments."""
-    parser = argparse.ArgumentParser(prog="python -m benchmarks.throughput.isolated", description=__doc__)
-    measurements = parser.add_subparsers(dest="what", required=True)
-    measurements.add_parser("start").add_argument("env_id")
-    measurements.add_parser("start-training").add_argument("env_id")
-    measurements.add_parser("import")
-    memory = measurements.add_parser("memory")
-    memory.add_argument("env_id")
-    memory.add_argument("num_envs", type=int)
-    memory.add_argument("steps", type=int)
-    memory.add_argument("interface", choices=("core", "dict"))
-    memory.add_argument("results", choices=("reused", "cloned"))
-    measurements.add_parser("many-agents").add_argument("agents", type=int)
-    args = parser.parse_args(argv)
-    if args.what == "start":
-        result = _start(args.env_id)
-    elif args.what == "start-training":
-        result = _start_training(args.env_id)
-    elif args.what == "import":
-        result = _import()
-    elif args.what == "many-agents":
-        result = _constant_agent_total(args.agents)
-    else:
-        result = _memory(args.env_id, args.num_envs, args.steps, args.interface, args.results == "reused")
-    print(json.dumps(result))
-
+MEASUREMENTS: dict[str, Callable[..., dict[str, Any]]] = {
+    "start": _start,
+    "start-training": _start_training,
+    "import": _import,
+    "memory": _memory,
+    "many-agents": _constant_agent_total,
+}
 
 if __name__ == "__main__":
-    main(sys.argv[1:])
+    print(json.dumps(MEASUREMENTS[sys.argv[1]](*json.loads(sys.argv[2]))))

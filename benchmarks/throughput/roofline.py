@@ -11,8 +11,6 @@ from typing import Any
 
 import torch
 
-from benchmarks.hardware.bandwidth import copy_rates
-from benchmarks.throughput.timing import Spread
 from gpu_envs.runtime.core import Core
 from gpu_envs.runtime.factory import make_core
 
@@ -68,13 +66,6 @@ class Traffic:
     def bytes(self) -> float:
         """Return the total."""
         return sum(entry.moved for entry in self.entries)
-
-    def table(self) -> str:
-        """Return the breakdown in Markdown."""
-        lines = ["| buffer | bytes of a world | read | written | moved |", "|---|---|---|---|---|"]
-        for entry in sorted(self.entries, key=lambda entry: -entry.moved):
-            lines.append(f"| {entry.name} | {entry.bytes} | {entry.reads:.3g} | {entry.writes:.3g} | {entry.moved:g} |")
-        return "\n".join([*lines, f"| sum | | | | {self.bytes:g} |"])
 
 
 def traffic(core: Core) -> Traffic:
@@ -155,13 +146,3 @@ def _small_copy(core: Core) -> Core:
     small = make_core(core.id, worlds, core.device, **settings, **config)
     small.reset()
     return small
-
-
-def copy_bandwidth(device: torch.device | str, size: int | None = None, repeats: int = 10) -> Spread:
-    """Return median and quartiles of ``benchmarks.hardware.bandwidth.copy_rates`` [bytes/s]."""
-    return Spread.of(copy_rates(device, size, repeats))
-
-
-def share(core_traffic: Traffic, env_steps_per_second: float, bandwidth: float) -> float:
-    """Return the least share of the bandwidth that a throughput needs; over 1 if the worlds fit into the caches."""
-    return core_traffic.bytes * env_steps_per_second / bandwidth

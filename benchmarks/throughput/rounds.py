@@ -3,18 +3,18 @@
 import contextlib
 import subprocess
 import sys
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from functools import cache, partial
 from typing import Any
 
 from benchmarks.hardware import hotspots
-from benchmarks.peers.process import Peer, PeerTask
+from benchmarks.hardware.bandwidth import copy_rates
+from benchmarks.peers.process import Peer
 from benchmarks.throughput.cases import Case
-from benchmarks.throughput.comparisons import MICROSECONDS, STEPS, ComparisonGroup, Round
+from benchmarks.throughput.comparisons import COMPARISONS, MICROSECONDS, STEPS, ComparisonGroup, Round
 from benchmarks.throughput.contenders import ContenderSlot, open_contenders
-from benchmarks.throughput.library_comparisons import COMPARISONS
-from benchmarks.throughput.roofline import copy_bandwidth, traffic
+from benchmarks.throughput.roofline import traffic
 from benchmarks.throughput.target import NOISE, Effort, Figure, PerformanceTarget
 from benchmarks.throughput.timing import AlternatingSamples, Spread, TimedSubject, alternate
 from gpu_envs.runtime.factory import make_core
@@ -124,19 +124,11 @@ def rows_of(comparison: ComparisonGroup, played: Played) -> list[dict[str, Any]]
         rate = Spread.of([result.units / sample for sample in result.seconds])
         ratio = played.samples.ratio(result.seat.contender.name, first.seat.contender.name)
         scale = first.units / result.units
-        rows.append(
-            {
-                "round": played.round.title,
-                "name": result.seat.contender.name,
-                "kind": result.seat.contender.kind,
-                **result.seat.describe(),
-                "unit": comparison.unit,
-                **_spread(rate, ("rate", "low", "high"), 1.0),
-                **_spread(ratio, ("ratio", "ratio_low", "ratio_high"), scale),
-                "others": Spread.of(played.samples.disturbance).median,
-                "note": result.note,
-            }
-        )
+        row = {"round": played.round.title, "name": result.seat.contender.name, "kind": result.seat.contender.kind}
+        row |= {**result.seat.describe(), "unit": comparison.unit}
+        row |= _spread(rate, ("rate", "low", "high"), 1.0)
+        row |= _spread(ratio, ("ratio", "ratio_low", "ratio_high"), scale)
+        rows.append(row | {"others": Spread.of(played.samples.disturbance).median, "note": result.note})
     case = first.seat.contender.workload
     if comparison.unit == STEPS and isinstance(case, Case) and first.seat.contender.kind == "gpu_envs":
         rows.append(_memory_bound(case, rows[0]))
@@ -162,35 +154,7 @@ def _memory_bound(case: Case, core_row: dict[str, Any]) -> dict[str, Any]:
 @cache
 def bandwidth(device: str) -> Spread:
     """Return the copy bandwidth of a device [B/s], read and write, measured once."""
-    return copy_bandwidth(device)
-
-
-def planned(played: Iterable[tuple[ComparisonGroup, Round]], effort: Effort, cores: int = 2) -> float:
-    """Return the approximate duration of rounds on a quiet machine [s]; other libraries start in parallel."""
-    seconds = 0.0
-    for comparison, round_ in played:
-        starts = [
-            STARTS.get(contender.workload.peer, 2.0)
-            for contender in round_.contenders
-            if isinstance(contender.workload, PeerTask)
-        ]
-        rounds = WARM_UPS + min(effort.repeats, comparison.repeats or effort.repeats)
-        seconds += sum(starts) / cores + len(round_.contenders) * rounds * max(effort.seconds, comparison.turn)
-    return seconds
-
-
-STARTS = {
-    "jaxmarl": 18.0,
-    "gymnax": 8.0,
-    "vmas": 6.0,
-    "sb3": 8.0,
-    "interfaces": 8.0,
-    "envpool": 6.0,
-    "envpool_mpe": 6.0,
-}
-"""Approximate start-up of other libraries [core s]: imports and compilation; 2 without an entry."""
-WARM_UPS = 2
-"""Approximate number of turns of a warm-up."""
+    return Spread.of(copy_rates(device))
 
 
 def measure(comparison: ComparisonGroup, effort: Effort) -> Iterator[Figure]:
@@ -199,19 +163,12 @@ def measure(comparison: ComparisonGroup, effort: Effort) -> Iterator[Figure]:
         yield from figures(comparison, play(comparison, round_, effort))
 
 
-def goals_of(comparison: ComparisonGroup) -> Iterator[Figure]:
-    """Yield the targets of a comparison without values."""
-    for round_ in comparison.rounds:
-        yield from goals_of_round(round_).values()
-
-
 TARGETS = tuple(
     PerformanceTarget(
         comparison.id,
         comparison.title,
-        comparison.env_id,
         partial(measure, comparison),
-        tuple(goals_of(comparison)),
+        tuple(goal for round_ in comparison.rounds for goal in goals_of_round(round_).values()),
     )
     for comparison in COMPARISONS
 )

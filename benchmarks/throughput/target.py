@@ -20,7 +20,6 @@ class Effort:
 
 NOISE = "other processes meanwhile"
 """Name of the figure of the noise."""
-QUICK = Effort(repeats=5, seconds=0.1, memory_steps=20_000, compiles=1)
 BENCH = Effort(repeats=7, seconds=0.25, patience=1.5)
 """Effort of `make bench`."""
 
@@ -61,7 +60,6 @@ class PerformanceTarget:
 
     id: str
     title: str
-    needs: str  # environment
     measure: Callable[[Effort], Iterator[Figure]]
-    promised: tuple[Figure, ...]
-    """Targets of the group without values; unmeasured targets are listed, too."""
+    promised: tuple[Figure, ...] = ()
+    """Targets of a comparison without values; unmeasured targets are listed, too."""

@@ -3,8 +3,8 @@
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from pathlib import Path
 
-from benchmarks.training.tasks.economy_measures import EconomyMeasures
-from benchmarks.training.tasks.training_task import Goal
+from benchmarks.training.economy_measures import EconomyMeasures
+from benchmarks.training.tasks import Goal
 from gpu_envs.runtime.core import Core
 from trainers.config.train_config import TrainConfig, make_eval_core, members_by_policy
 from trainers.evaluation.formation_policies import FormationPolicy
@@ -13,19 +13,6 @@ from trainers.evaluation.scripted_policies import SCRIPTED, DeafListener, has_sc
 from trainers.models.policy import Policy, PolicyProtocol
 from trainers.storage import checkpoint, model_zoo
 from trainers.storage.checkpoint import Checkpoint
-
-__all__ = [
-    "MEASURES",
-    "RANDOM",
-    "SOURCES",
-    "TRAINED",
-    "Matches",
-    "Source",
-    "checkpoints_of",
-    "evaluate_goals",
-    "measures",
-    "sources_of",
-]
 
 RANDOM = "random"
 """Name of random policies in goals."""
@@ -67,7 +54,7 @@ class Matches:
         """Play a matchup, or return its earlier results.
 
         Args:
-            sources: Name of a source of policies by policy name, see `SOURCES`.
+            sources: Name of a source of policies by policy name, see `players_of`.
             greedy: True for the most probable actions instead of samples.
 
         Returns:
@@ -77,9 +64,7 @@ class Matches:
         if key not in self._results:
             players: dict[str, PolicyProtocol] = {}
             for name in self.sides:  # the order of policies sets their seeds
-                source = sources[name]
-                kind, _, argument = source.partition(" ")
-                policies = SOURCES[kind](self, name, argument)
+                policies = players_of(self, name, sources[name])
                 players |= {member: policy for member, policy in policies.items() if policy is not None}
             measure = MEASURES[self.core.id](self.core) if self.core.id in MEASURES else None
             results = self.core.definition.results
@@ -91,61 +76,43 @@ class Matches:
         return self._results[key]
 
 
-Source = Callable[[Matches, str, str], Mapping[str, PolicyProtocol | None]]
-"""Function that returns the players of a policy name: `(matches, name, argument) -> policy by group or agent`."""
+def players_of(matches: Matches, name: str, source: str) -> dict[str, PolicyProtocol | None]:
+    """Return the policies of the members of a policy name, by group or agent; None for random ones.
 
+    Args:
+        matches: Matchups of a run.
+        name: Name of a policy of the run.
+        source: "random"; "trained", the final policy; "scripted", in which agents without a script are random; "fixed
+            places", agents of SimpleFormation-v0 that each go to their own place, whatever the others do; "checkpoint
+            SHARE", the checkpoint nearest to a fraction of the training; "zoo NAME", of the same name in the model zoo.
 
-def _random(matches: Matches, name: str, argument: str) -> Mapping[str, PolicyProtocol | None]:
-    return dict.fromkeys(matches.sides[name])
-
-
-def _trained(matches: Matches, name: str, argument: str) -> Mapping[str, PolicyProtocol | None]:
-    return dict.fromkeys(matches.sides[name], matches.policies(matches.saved)[name])
-
-
-def _scripted(matches: Matches, name: str, argument: str) -> Mapping[str, PolicyProtocol | None]:
-    """Return scripted policies; agents without a script are random."""
-    members = matches.sides[name]
-    if has_script(matches.core.id):
+    Raises:
+        ValueError: The source is unknown.
+    """
+    members, (kind, _, argument) = matches.sides[name], source.partition(" ")
+    if kind == RANDOM:
+        return dict.fromkeys(members)
+    if kind == SCRIPTED and has_script(matches.core.id):
         return {member: scripted_policy(matches.core, member) for member in members}
-    return {member: DeafListener() if member == "listener" else None for member in members}
-
-
-def _fixed(matches: Matches, name: str, argument: str) -> Mapping[str, PolicyProtocol | None]:
-    """Return agents of SimpleFormation-v0 that each go to their own place, whatever the others do."""
-    return {member: FormationPolicy(matches.core, member, fixed=True) for member in matches.sides[name]}
-
-
-def _checkpoint(matches: Matches, name: str, argument: str) -> Mapping[str, PolicyProtocol | None]:
-    """Return the policy of the checkpoint that is nearest to a fraction of the training."""
-    target = float(argument) * matches.saved.steps
-    _, near = min(checkpoints_of(matches.run), key=lambda pair: abs(pair[0] - target))
-    return dict.fromkeys(matches.sides[name], matches.policies(near)[name])
-
-
-def _zoo(matches: Matches, name: str, argument: str) -> Mapping[str, PolicyProtocol | None]:
-    """Return the policy of the same name in the model zoo."""
-    return dict.fromkeys(matches.sides[name], matches.policies(model_zoo.load(argument))[name])
-
-
-SOURCES: dict[str, Source] = {
-    RANDOM: _random,
-    TRAINED: _trained,
-    SCRIPTED: _scripted,
-    "fixed": _fixed,
-    "checkpoint": _checkpoint,
-    "zoo": _zoo,
-}
-"""Sources of policies in goals by the first word of their names; the other words are the argument."""
+    if kind == SCRIPTED:
+        return {member: DeafListener() if member == "listener" else None for member in members}
+    if kind == "fixed":
+        return {member: FormationPolicy(matches.core, member, fixed=True) for member in members}
+    if kind == TRAINED:
+        saved = matches.saved
+    elif kind == "checkpoint":
+        target = float(argument) * matches.saved.steps
+        checkpoints = map(checkpoint.load, checkpoint.every(matches.run / checkpoint.FOLDER))
+        saved = min(checkpoints, key=lambda saved: abs(saved.steps - target))
+    elif kind == "zoo":
+        saved = model_zoo.load(argument)
+    else:
+        raise ValueError(f"source of policies: expected one of `players_of`, got {source}")
+    return dict.fromkeys(members, matches.policies(saved)[name])
 
 
 MEASURES: dict[str, Callable[[Core], EconomyMeasures]] = {"GatherTradeBuild-v0": EconomyMeasures}
 """Further measures of episodes by id of the environment."""
-
-
-def checkpoints_of(run: Path) -> list[tuple[int, Checkpoint]]:
-    """Return the environment steps and the checkpoint of all that a run has kept, in order of steps."""
-    return [(saved.steps, saved) for saved in map(checkpoint.load, checkpoint.every(run / checkpoint.FOLDER))]
 
 
 def measures(outcome: EvaluationResult, agents: Iterable[str] = ()) -> dict[str, list[float]]:
@@ -167,7 +134,7 @@ def measures(outcome: EvaluationResult, agents: Iterable[str] = ()) -> dict[str,
 
 
 def sources_of(goal: Goal, sides: Iterable[str], judged: str = TRAINED) -> dict[str, str]:
-    """Return the matchup of a goal: the source of policies by policy name, see `SOURCES`.
+    """Return the matchup of a goal: the source of policies by policy name, see `players_of`.
 
     Args:
         goal: The goal.

@@ -1,13 +1,9 @@
 """Time of Lightning's loop relative to the trainer's, at the size of `make train`.
 
-    python -m benchmarks.training.lightning_overhead
-
 Two trainings of the same settings take turns, a rollout and its update each, both with a CSV file and TensorBoard.
 """
 
-import argparse
 import dataclasses
-import statistics
 import tempfile
 import time
 import warnings
@@ -19,8 +15,6 @@ from trainers.config.presets import preset
 from trainers.runner.trainer import Trainer
 
 ENV_ID = "TagContinuous-v0"
-LIMIT = 1.10
-"""Limit of the median ratio."""
 WARM = 5
 """Warm-up turns."""
 
@@ -85,22 +79,3 @@ def measure(turns: int) -> TurnTimes:
         pair.trainer.log.close()
     settings = f"{ENV_ID}, {config.num_envs} worlds, rollouts of {config.learner.rollout_length}"
     return TurnTimes(pair.own_times[WARM:], pair.lightning_times[WARM:], config.rollout_steps, settings)
-
-
-def main() -> int:
-    """Print both speeds and the median ratio; return 1 if it is above the limit."""
-    parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--turns", type=int, default=100)
-    times = measure(parser.parse_args().turns)
-    plain, wrapped = statistics.median(times.trainer), statistics.median(times.lightning)
-    ratio = statistics.median(times.ratios)
-    print(f"{times.settings}, {len(times.ratios)} turns each:")
-    print(
-        f"Trainer {times.steps / plain:,.0f} steps/s, Lightning {times.steps / wrapped:,.0f} steps/s, "
-        f"ratio of times {ratio:.3f}"
-    )
-    return 0 if ratio <= LIMIT else 1
-
-
-if __name__ == "__main__":
-    raise SystemExit(main())

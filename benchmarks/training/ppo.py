@@ -105,7 +105,7 @@ class PPOTraining:
         begin = time.perf_counter()
         while time.perf_counter() - begin < turn or self._trainer.iteration == first:
             self.turn(1)
-        rows = [row for row in read_rows(self._trainer.log.path) if int(row["iteration"]) > first]
+        rows = [row for row in read_rows(self._trainer.run_dir / "metrics.csv") if int(row["iteration"]) > first]
         phases = [name for name in rows[0] if name.startswith("time/")]
         lasted = sum(float(row[name]) for row in rows for name in phases)
         return {name.removeprefix("time/"): sum(float(row[name]) for row in rows) / lasted for name in phases}

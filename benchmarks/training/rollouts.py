@@ -40,12 +40,7 @@ def make_rollout(
             or "collector", the rollouts of a training with `engine = "torch"`.
         threads: Number of threads of the environments, and of the policies in kernels.
         torch_threads: Number of threads of PyTorch.
-
-    Raises:
-        ValueError: The interface is unknown.
     """
-    if interface not in INTERFACES:
-        raise ValueError(f"interface: expected one of {', '.join(INTERFACES)}, got {interface!r}")
     play, core = INTERFACES[interface](env_id, num_envs, threads)
 
     def rollout() -> None:

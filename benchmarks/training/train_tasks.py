@@ -1,4 +1,4 @@
-"""Train and evaluate the tasks of `benchmarks/training/tasks` and write docs/learning.md and the model zoo.
+"""Train and evaluate the tasks of `benchmarks/training/tasks.yaml` and write docs/learning.md and the model zoo.
 
 python -m benchmarks.training.train_tasks                       # All tasks, then the page.
 python -m benchmarks.training.train_tasks --only pendulum-sac   # Selected tasks; the others are unchanged.
@@ -9,6 +9,9 @@ python -m benchmarks.training.train_tasks --write               # Only the page 
 import argparse
 import json
 import math
+import os
+import shlex
+import subprocess
 import sys
 import time
 from collections.abc import Sequence
@@ -17,23 +20,114 @@ from pathlib import Path
 from typing import Any
 
 from benchmarks.hardware import provenance
-from benchmarks.hardware.result_folder import ResultFolder
 from benchmarks.training import baselines
 from benchmarks.training.goals import evaluate_goals
 from benchmarks.training.learning_page import write
-from benchmarks.training.task_runs import options_of, policies_in, progress_of, run_training, settings_of
-from benchmarks.training.tasks.all_tasks import TASKS
-from benchmarks.training.tasks.training_task import Goal, TrainingTask
+from benchmarks.training.tasks import BASELINES, TASKS, Goal, TrainingTask
+from league.storage.run_store import RunStore
+from trainers.base.agent_group import agent_rows_of
 from trainers.storage import checkpoint
+from trainers.storage.learning_curves import read_rows
 
 OUT = provenance.ROOT / "out" / "learning"
-RESULTS = ResultFolder(provenance.ROOT / "benchmarks" / "results" / "learning")
+RESULTS = provenance.ROOT / "benchmarks" / "results" / "learning"
 JUDGES = 577_215
 """Seed of the evaluation, different from all training seeds."""
 FINISHED = "finished.json"
 """File in the folder of a finished run: its settings, exit status, seconds and `OF_TRAINING`."""
 OF_TRAINING = ("commit", "date", "machine")
 """Entries that tell where a training ran. It may be evaluated later, and elsewhere."""
+POINTS = 50
+"""Maximum number of points of a curve."""
+_COMMAND = str(Path(sys.executable).with_name("gpu-envs"))
+LEAGUE, POLICIES = "league", "policies"
+"""Folders of a league's run and of its exported policies, within the folder of a task's run."""
+
+
+def options_of(task: TrainingTask, seed: int) -> list[str]:
+    """Return the options of a run, without its folder."""
+    return [*shlex.split(task.options), "--seed", str(seed), *(["--no-video"] if task.command == "train" else [])]
+
+
+def settings_of(task: TrainingTask, options: Sequence[str]) -> str:
+    """Return all settings of a run as YAML, its preset's included.
+
+    Raises:
+        ValueError: The command refused the options.
+    """
+    words = [_COMMAND, *task.command.split(), *options, "--print-config"]
+    run = subprocess.run(words, check=False, cwd=provenance.ROOT, capture_output=True, text=True)
+    if run.returncode:
+        raise ValueError(f"{task.name}: {run.stderr.strip()}")
+    return run.stdout
+
+
+def run_training(task: TrainingTask, options: Sequence[str], out: Path, threads: str | None) -> tuple[int, str]:
+    """Run the command of a task; return its exit code and its output.
+
+    Args:
+        task: The task.
+        options: Options of the command.
+        out: Folder of the run.
+        threads: OMP_NUM_THREADS of the run; None: torch's own choice.
+    """
+    if task.command == "train":
+        return _run(["train", *options, "--run-dir", str(out)], threads)
+    out.mkdir(parents=True, exist_ok=True)
+    code, text = _run(["league", "train", *options, "--run-dir", str(out / LEAGUE)], threads)
+    if code:
+        return code, text
+    code, more = _run(["league", "export", str(out / LEAGUE), "--output", str(out / POLICIES), "--all"], threads)
+    return code, text + more
+
+
+def _run(words: Sequence[str], threads: str | None) -> tuple[int, str]:
+    """Run a command of gpu-envs."""
+    run = subprocess.run(
+        [_COMMAND, *words],
+        check=False,
+        cwd=provenance.ROOT,
+        env={**os.environ, **({"OMP_NUM_THREADS": threads} if threads else {})},
+        stdout=subprocess.PIPE,
+        stderr=subprocess.STDOUT,
+        text=True,
+    )
+    return run.returncode, run.stdout
+
+
+def policies_in(task: TrainingTask, out: Path) -> Path:
+    """Return the folder of the checkpoints of a task's run."""
+    return out if task.command == "train" else out / POLICIES
+
+
+def progress_of(task: TrainingTask, out: Path) -> dict[str, Any]:
+    """Return the environment "steps" and "seconds" of a run, and its "curve": steps and return per agent by group."""
+    if task.command == "league train":
+        with RunStore.open(out / LEAGUE, write=False) as store:
+            return _progress_of_league(store)
+    rows = read_rows(out / "metrics.csv")
+    curve = {}
+    for column in rows[0]:
+        if column.endswith("/episode_return_mean"):
+            points = [[int(row["env_steps"]), float(row[column])] for row in rows if row[column]]
+            stride = max(1, math.ceil(len(points) / POINTS))
+            curve[column.rpartition("/")[0]] = [points[0], *points[stride::stride]] if points else []
+    return {"steps": int(rows[-1]["env_steps"]), "seconds": float(rows[-1]["seconds"]), "curve": curve}
+
+
+def _progress_of_league(store: RunStore) -> dict[str, Any]:
+    """Return the same of a league with one main player per role, whose groups share their worlds."""
+    core, curve, seconds, steps = store.game.core(1), dict[str, list[list[float]]](), 0.0, 0
+    for row in store.iterations().values():
+        if not row.get("steps"):
+            continue
+        seconds, steps = seconds + float(row["seconds"]), steps + max(row["steps"].values())
+        for seat in store.game.seats:
+            player = next(name for name in row["return"] if f"_{seat.role}_" in name)
+            if row["return"][player] is not None:  # no episode has ended
+                agents = len(agent_rows_of(core, seat.members))
+                curve.setdefault(seat.name, []).append([steps, row["return"][player] / agents])
+    return {"steps": steps, "seconds": seconds, "curve": curve}
 
 
 def learn(task: TrainingTask, seed: int, threads: str | None, rerun: bool = True) -> dict[str, Any]:
@@ -140,13 +234,12 @@ def main(argv: Sequence[str]) -> None:
     for task in TASKS if not args.write else ():
         if task.name not in args.only:
             continue
-        peers = {}
-        for name in {name for goal in task.goals if (name := baselines.baseline_of(goal.bound))}:
-            baseline = recorded().get(baselines.file_of(name))
-            peers[name] = (
-                baseline if baseline and baseline["task"] == baselines.BASELINES[name] else baselines.run(name)
-            )
-            RESULTS.write(baselines.file_of(name), peers[name])
+        names = {name for goal in task.goals if (name := baselines.baseline_of(goal.bound))}
+        records = recorded()
+        for name in names:
+            if records.get(baselines.file_of(name), {}).get("task") != BASELINES[name]:
+                raise SystemExit(f"{name}: no recorded result for its arguments in tasks.yaml; run its program again")
+        peers = {name: records[baselines.file_of(name)] for name in names}
         runs = []
         for seed in range(task.seeds):
             runs.append(learn(task, seed, args.num_threads, rerun=not args.evaluate))
@@ -163,13 +256,22 @@ def main(argv: Sequence[str]) -> None:
         for run in runs:
             for name in ("checkpoint", *OF_TRAINING):
                 del run[name]
-        RESULTS.write(task.name, {"runs": runs, "goals": goals, **about})
+        record(task.name, {"runs": runs, "goals": goals, **about})
     write(recorded(), TASKS)
+
+
+def record(name: str, result: dict[str, Any]) -> None:
+    """Replace the recorded results of a task; an interrupted call changes nothing."""
+    temporary = RESULTS / f".{name}.tmp"
+    temporary.write_text(json.dumps(result) + "\n", encoding="utf-8")
+    temporary.replace(RESULTS / f"{name}.json")
 
 
 def recorded() -> dict[str, Any]:
     """Return all recorded results by task, and the baselines' results by name of their record."""
-    return RESULTS.read([*map(baselines.file_of, baselines.BASELINES), *(task.name for task in TASKS)])
+    names = [*map(baselines.file_of, BASELINES), *(task.name for task in TASKS)]
+    files = {name: RESULTS / f"{name}.json" for name in names}
+    return {name: json.loads(file.read_text()) for name, file in files.items() if file.exists()}
 
 
 if __name__ == "__main__":

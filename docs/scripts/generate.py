@@ -1,16 +1,18 @@
-"""Write the generated parts of the pages: tables between markers. Pictures are made by ``docs/scripts/pictures.py``.
+"""Fill in the generated parts of the pages, which functions of ``PARTS`` make from the code and from result files.
 
-    python docs/scripts/generate.py            write what has changed
-    python docs/scripts/generate.py --check    write nothing; name what is stale and exit with 1
+    python -m docs.scripts.generate                   write the committed parts that have changed
+    python -m docs.scripts.generate mpe/simple_tag    print the page of an environment with its tables
+    python -m docs.scripts.generate --json            print all pages of environments by name, for the site
 
-A generated part stands between ``<!-- generated: NAME -->`` and ``<!-- end -->``; the functions of ``PARTS`` make them.
-Tables come from the code itself: settings and their docstrings, spaces, constants of the rules, errors, options.
+A committed part stands between ``<!-- generated: NAME -->`` and ``<!-- end -->``. The parts of an environment's page
+are not committed: the build of the site replaces ``<!-- on the site: NAME -->`` by them, together with lines up to
+``<!-- end -->`` that readers of the repository see instead.
 """
 
-import ast
 import dataclasses
 import importlib
 import inspect
+import json
 import re
 import sys
 from collections.abc import Callable
@@ -23,6 +25,7 @@ from gpu_envs.runtime import core, factory
 from gpu_envs.utils.settings import has_default
 
 MARKED = re.compile(r"(<!-- generated: (.+?) -->\n).*?(<!-- end -->)", re.DOTALL)
+ON_SITE = re.compile(r"<!-- on the site: (.+?) -->(?:\n(?:.+\n)+?<!-- end -->)?")
 
 
 def environments(folder: str) -> str:
@@ -74,9 +77,9 @@ def errors() -> str:
 
 def options(algorithm: str) -> str:
     """Return the table of the settings of an algorithm, for the directive ``settings``."""
-    from trainers.algorithms import registry
+    from trainers.algorithms import algorithm_specs
 
-    config_type = registry.find(algorithm).config_type
+    config_type = algorithm_specs.find(algorithm).config_type
     text: dict[str, tuple[str, str]] = {}
     for base in reversed(config_type.__mro__[:-1]):
         text |= field_words(inspect.getsource(base), base.__name__)
@@ -96,7 +99,7 @@ def _option(value: Any) -> str:
 
 def learners() -> str:
     """Return the table of algorithms with their files."""
-    from trainers.algorithms.registry import ALGORITHMS
+    from trainers.algorithms.algorithm_specs import ALGORITHMS
 
     rows = [
         (f"`{name}`", f"`trainers/algorithms/{algorithm.module.replace('.', '/')}.py`", algorithm.summary)
@@ -107,7 +110,7 @@ def learners() -> str:
 
 def family(module: str) -> str:
     """Return the table of the algorithms of a family, named by its module, with links from docs/algorithms."""
-    from trainers.algorithms.registry import ALGORITHMS, IMITATION
+    from trainers.algorithms.algorithm_specs import ALGORITHMS, IMITATION
 
     rows = []
     for name, algorithm in {**ALGORITHMS, **IMITATION}.items():
@@ -120,7 +123,7 @@ def family(module: str) -> str:
 
 def presets() -> str:
     """Return the table of presets by environment and device."""
-    from trainers.algorithms import registry
+    from trainers.algorithms import algorithm_specs
     from trainers.config.presets import PRESETS
 
     rows = []
@@ -129,20 +132,15 @@ def presets() -> str:
         parts += [
             f"--{key.replace('_', '-')} {value}" for key, value in settings.items() if key not in ("env", "learner")
         ]
-        usual = registry.find(algorithm).settings()
+        usual = algorithm_specs.find(algorithm).settings()
         learner = settings.get("learner", {})
         parts += [f"--learner.{k.replace('_', '-')} {_option(v)}" for k, v in learner.items() if v != getattr(usual, k)]
         rows.append((id, device, algorithm, ", ".join(f"`{part}`" for part in parts)))
     return table(("environment", "device", "algorithm", "what differs from the defaults"), rows)
 
 
-OF_PAGE = (
-    tables.summary,
-    tables.observations,
-    tables.settings,
-    tables.constants,
-    tables.state,
-)
+_TABLES = (tables.summary, tables.observations, tables.settings, tables.constants, tables.state)
+OF_PAGE: dict[str, Callable[..., str]] = {part.__name__: part for part in _TABLES}
 """Parts of an environment's page; they get its name."""
 
 
@@ -153,48 +151,34 @@ def template(file: str) -> str:
     return f"```python\n# file: meet/{file}\n{written('meet')[file]}```"
 
 
-def script(file: str, *names: str) -> str:
-    """Return parts of a script in examples/ as a notebook cell: "imports" or top-level definitions by name."""
-    text = (ROOT / "examples" / f"{file}.py").read_text(encoding="utf-8")
-    lines, parts, start = text.splitlines(), dict[str, str](), len(text)
-    for node in ast.parse(text).body:
-        first = min([node.lineno, *(decorator.lineno for decorator in getattr(node, "decorator_list", []))])
-        code = "\n".join(lines[first - 1 : node.end_lineno])
-        if isinstance(node, ast.Import | ast.ImportFrom):
-            start = min(start, node.lineno)
-            parts["imports"] = "\n".join(lines[start - 1 : node.end_lineno])
-        elif isinstance(node, ast.Assign | ast.AnnAssign):
-            (target,) = node.targets if isinstance(node, ast.Assign) else (node.target,)
-            parts[ast.unparse(target)] = code
-        elif isinstance(node, ast.FunctionDef | ast.ClassDef):
-            parts[node.name] = code
-    chosen = [parts[name] for name in names]
-    code = "".join(("\n\n\n" if part.startswith(("def", "class", "@")) else "\n\n") + part for part in chosen)
-    return f"```{{code-cell}} ipython3\n{code.lstrip()}\n```"
-
-
 OF_LIBRARY = (readme.headline, readme.measured, readme.hardware, readme.families, readme.against)
-OF_OTHERS = (environments, gallery, runner, errors, learners, family, presets, template, script)
+OF_OTHERS = (environments, gallery, runner, errors, learners, family, presets, template)
 """Parts of other pages; they get the words behind their name in the marker."""
-PARTS: dict[str, Callable[..., str]] = {part.__name__: part for part in (*OF_PAGE, *OF_LIBRARY, *OF_OTHERS)}
+PARTS: dict[str, Callable[..., str]] = {part.__name__: part for part in (*OF_LIBRARY, *OF_OTHERS)}
 
 
-def filled(path: Path, page: str = "") -> str:
-    """Return a page with its generated parts updated; ``page`` names the environment of a page outside its folder.
+def filled(path: Path) -> str:
+    """Return a page with its committed parts updated.
 
     Raises:
         KeyError: A marker names a part that does not exist.
     """
 
     def part_text(match: re.Match) -> str:
-        settings: dict[str, Any] = {}
         part, *arguments = match[2].split()
-        if "(" in part:
-            part, arguments, settings = tables.read_call(match[2])
-        page_argument = [page or str(path.relative_to(PAGES).with_suffix(""))] if PARTS[part] in OF_PAGE else []
-        return f"{match[1]}{PARTS[part](*page_argument, *arguments, **settings)}\n{match[3]}"
+        return f"{match[1]}{PARTS[part](*arguments)}\n{match[3]}"
 
     return MARKED.sub(part_text, path.read_text(encoding="utf-8"))
+
+
+def environment_page(page: str) -> str:
+    """Return the page of an environment with its tables."""
+
+    def part_text(match: re.Match) -> str:
+        part, arguments, settings = tables.read_call(match[1])
+        return OF_PAGE[part](page, *arguments, **settings)
+
+    return ON_SITE.sub(part_text, (PAGES / f"{page}.md").read_text(encoding="utf-8"))
 
 
 # ---------------------------------------------------------------- files
@@ -205,21 +189,19 @@ def pages() -> list[Path]:
     return [ROOT / "README.md", *sorted((ROOT / "docs").rglob("*.md"))]
 
 
-def main(argv: list[str]) -> int:
-    """Write, or check; see the top of this file."""
-    check, stale = "--check" in argv, []
-    for path in pages():
-        text = filled(path)
-        if text != path.read_text(encoding="utf-8"):
-            stale.append(path)
-            if not check:
+def main(arguments: list[str]) -> None:
+    """Print pages of environments, or write the committed parts; see the top of this file."""
+    if arguments == ["--json"]:
+        print(json.dumps({page: environment_page(page) for page in names()}))
+    elif arguments:
+        print(*map(environment_page, arguments), sep="\n")
+    else:
+        for path in pages():
+            text = filled(path)
+            if text != path.read_text(encoding="utf-8"):
                 path.write_text(text, encoding="utf-8")
-    for path in stale:
-        print(f"{'stale' if check else 'written'}: {path.relative_to(ROOT)}")
-    if check and stale:
-        print("run: python docs/scripts/generate.py")
-    return int(check and bool(stale))
+                print(f"written: {path.relative_to(ROOT)}")
 
 
 if __name__ == "__main__":
-    sys.exit(main(sys.argv[1:]))
+    main(sys.argv[1:])

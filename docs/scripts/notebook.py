@@ -8,11 +8,15 @@ the pages that need this library only, and shows their output. Other pages have 
 are run by `make test-libraries`, and contain their output between ``<!-- printed -->`` and ``<!-- end -->``, except for
 cells with the tag ``remove-output``. Blocks that start with ``# not run:`` and a reason are not run.
 
+Cells with code of a script in examples/ are not committed: ``<!-- on the site: script FILE NAME ... -->``, with lines
+up to ``<!-- end -->`` that readers of the repository see instead, stands for them.
+
 A line ``!gpu-envs ...`` of a cell is a command, as in Jupyter. Here and in the site it runs in the process of the page,
 and a failure is an error of the page.
 """
 
 import argparse
+import ast
 import contextlib
 import io
 import os
@@ -25,12 +29,12 @@ from pathlib import Path
 from typing import NamedTuple
 
 TUTORIALS = Path(__file__).parents[1] / "tutorials"
+EXAMPLES = Path(__file__).parents[2] / "examples"
 LIBRARIES = Path(__file__).parents[1] / "guides" / "libraries.md"
 CELL, PYTHON = r"\{code-cell\} ipython3", "python"
 """Kinds of blocks: a notebook's cells, and the Python of other pages."""
 PRINTED = re.compile(r"\n*<!-- printed -->\n```text\n(.*?)```\n<!-- end -->\n", re.DOTALL)
-
-
+SCRIPT = re.compile(r"<!-- on the site: script (.+?) -->\n(?:.+\n)+?<!-- end -->")
 COMMAND = re.compile(r"^!(.*)$", re.MULTILINE)
 
 
@@ -54,6 +58,31 @@ def blocks(text: str, kind: str = CELL, heading: str | None = None) -> list[Code
         text, start, stop
     )
     return [CodeBlock(text[: match.start(2)].count("\n") + 1, match[2], match.end(), match[1]) for match in matches]
+
+
+def script(file: str, *names: str) -> str:
+    """Return parts of a script in examples/ as a notebook cell: "imports" or top-level definitions by name."""
+    text = (EXAMPLES / f"{file}.py").read_text(encoding="utf-8")
+    lines, parts, start = text.splitlines(), dict[str, str](), len(text)
+    for node in ast.parse(text).body:
+        first = min([node.lineno, *(decorator.lineno for decorator in getattr(node, "decorator_list", []))])
+        code = "\n".join(lines[first - 1 : node.end_lineno])
+        if isinstance(node, ast.Import | ast.ImportFrom):
+            start = min(start, node.lineno)
+            parts["imports"] = "\n".join(lines[start - 1 : node.end_lineno])
+        elif isinstance(node, ast.Assign | ast.AnnAssign):
+            (target,) = node.targets if isinstance(node, ast.Assign) else (node.target,)
+            parts[ast.unparse(target)] = code
+        elif isinstance(node, ast.FunctionDef | ast.ClassDef):
+            parts[node.name] = code
+    chosen = [parts[name] for name in names]
+    code = "".join(("\n\n\n" if part.startswith(("def", "class", "@")) else "\n\n") + part for part in chosen)
+    return f"```{{code-cell}} ipython3\n{code.lstrip()}\n```"
+
+
+def filled(text: str) -> str:
+    """Return a page with its code of scripts."""
+    return SCRIPT.sub(lambda match: script(*match[1].split()), text)
 
 
 def command(line: str) -> None:
@@ -100,10 +129,12 @@ def notebooks() -> list[Path]:
 
 
 def printed(path: Path) -> str:
-    """Return a page with the printed output after each cell."""
+    """Return a page with the printed output after each cell; code of scripts prints nothing."""
     text = path.read_text(encoding="utf-8")
     parts, position = [], 0
-    for block, output in _results(path, CELL, None, {"__name__": "page"}):
+    results = iter([*_results(path, CELL, None, {"__name__": "page"})])
+    for block in filter(_is_run, blocks(text)):
+        output = next(output for ran, output in results if ran.code == block.code)
         parts.append(text[position : block.end])
         old = PRINTED.match(text, block.end)
         position = old.end() if old else block.end
@@ -115,16 +146,20 @@ def printed(path: Path) -> str:
 
 def _results(path: Path, kind: str, heading: str | None, space: dict) -> Iterator[tuple[CodeBlock, str]]:
     """Run block after block; what each printed."""
-    results = blocks(path.read_text(encoding="utf-8"), kind, heading)
+    results = blocks(filled(path.read_text(encoding="utf-8")), kind, heading)
     assert results, f"{path.name} shows no Python to run"
     space["get_ipython"] = _Shell
     for block in results:
         code = compile("\n" * (block.line - 1) + _python(block.code), str(path), "exec")
-        if re.match(r"# not run: \w", block.code):
+        if not _is_run(block):
             continue
         with contextlib.redirect_stdout(_Both(sys.stdout)) as out:
             exec(code, space)
         yield block, out.getvalue()
+
+
+def _is_run(block: CodeBlock) -> bool:
+    return not re.match(r"# not run: \w", block.code)
 
 
 class _Both(io.StringIO):

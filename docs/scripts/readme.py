@@ -3,9 +3,8 @@
 import json
 from typing import Any
 
-from benchmarks.hardware.provenance import ROOT
-from benchmarks.pages import report, sources, summary
-from benchmarks.pages.summary import number
+from benchmarks.pages import results
+from benchmarks.pages.performance_page import number, ranges
 from docs.scripts.tables import names, table
 
 SIMULATION = ("peers-simple-tag", "16,384 worlds", "SimpleTag, 16,384 worlds")
@@ -13,8 +12,7 @@ ONE_WORLD = ("peers-simple-tag", "1 world", "SimpleTag, 1 world")
 TRAINING = ("peers-training", "SimpleSpread-v0, all cores", "PPO on SimpleSpread with updates")
 ONE_CORE = ("peers-training", "SimpleSpread-v0, 16 worlds, 1 thread", "PPO on SimpleSpread, one core")
 GAMES = ("peers-games", "LeducPoker-v0, observed", "random games of Leduc poker")
-RESULTS = ROOT / "benchmarks" / "results"
-CELLS = RESULTS / "league" / "cells.json"
+CELLS = results.RESULTS / "league" / "cells.json"
 TITLES = {
     "tag": "Tag",
     "mpe": "MPE",
@@ -40,8 +38,8 @@ def headline() -> str:
     Raises:
         AssertionError: The fastest other library is not JaxMARL, so that the sentences would be wrong.
     """
-    result = report.published_result()
-    pairs = [summary.pair(result, *round_) for round_ in (SIMULATION, TRAINING, ONE_WORLD, ONE_CORE)]
+    result = results.published_result()
+    pairs = [results.pair(result, *round_) for round_ in (SIMULATION, TRAINING, ONE_WORLD, ONE_CORE)]
     for pair in pairs:
         assert "JaxMARL" in pair.other, f"{pair.label}: the fastest library is {pair.other}; write another headline"
         assert pair.cores == 2, f"{pair.label}: measured on {pair.cores} cores; write another headline"
@@ -57,8 +55,8 @@ def headline() -> str:
 
 def measured() -> str:
     """Return the table of the README: simulation, training, games and leagues, each with a measured figure."""
-    result = report.published_result()
-    simulation, training, games = (summary.pair(result, *round_) for round_ in (SIMULATION, TRAINING, GAMES))
+    result = results.published_result()
+    simulation, training, games = (results.pair(result, *round_) for round_ in (SIMULATION, TRAINING, GAMES))
     cells = json.loads(CELLS.read_text())
     row = next(row for row in cells["rows"] if row["env_id"] == "LeducPoker-v0" and row["batch"] == "table")
     rows = [
@@ -90,11 +88,11 @@ def measured() -> str:
     return table(("", "with", "on two CPU cores", "compared"), rows)
 
 
-def _rate(pair: summary.Pair) -> str:
+def _rate(pair: results.Pair) -> str:
     return f"{number(pair.rate)} {pair.unit}"
 
 
-def _over(pair: summary.Pair) -> str:
+def _over(pair: results.Pair) -> str:
     return f"{_times(pair.ratio)} x {'JaxMARL' if 'JaxMARL' in pair.other else pair.other}"
 
 
@@ -104,8 +102,8 @@ def _cell(row: dict[str, Any]) -> str:
 
 def hardware() -> str:
     """Return the hardware that the package has run on: the processors of the result files, and no GPU."""
-    machines = [json.loads(path.read_text()).get("machine", {}) for path in sorted(RESULTS.glob("*.json"))]
-    processors = {(sources.processor(machine["cpu"]), machine["cores"]) for machine in machines if machine}
+    machines = [json.loads(path.read_text()).get("machine", {}) for path in sorted(results.RESULTS.glob("*.json"))]
+    processors = {(results.processor(machine["cpu"]), machine["cores"]) for machine in machines if machine}
     listed = " and ".join(f"{cpu} with {cores} cores" for cpu, cores in sorted(processors))
     return (
         f"**Hardware.** Tested on Linux x86-64 CPUs with Python 3.11 to 3.13; measured on {listed}. Kernels are "
@@ -125,4 +123,4 @@ def families() -> str:
 
 def against() -> str:
     """Return the lowest and highest ratio to each compared library."""
-    return "\n".join(summary.ranges(report.published_result()))
+    return ranges(results.published_result())

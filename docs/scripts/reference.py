@@ -1,4 +1,4 @@
-"""Pages of the API reference, from the packages' ``__all__``: one page per room, one section per module.
+"""Pages of the API reference, from the public names of the packages: one page per room, one section per module.
 
 The build of the site writes them; they are not committed. Nothing is imported: names and docstrings are read from the
 sources.
@@ -12,7 +12,7 @@ from pathlib import Path
 
 from docs.scripts.tables import ROOT, table
 
-GROUPS = ("classic", "games", "mpe", "tag")
+GROUPS = ("cards", "classic", "economy", "games", "grid", "kitchen", "mpe", "smax", "tag")
 PAGES = ROOT / "docs" / "reference"
 PACKAGES = ("gpu_envs", "trainers", "league", "warp_kernels")
 COMMANDS = ("gpu_envs.cli", "trainers.cli", "league.cli")
@@ -29,12 +29,13 @@ def _tree(path: Path) -> ast.Module:
     return ast.parse(path.read_text(encoding="utf-8"))
 
 
-def public_names(tree: ast.Module) -> list[str] | None:
-    """Return ``__all__`` of a module; None if it has none."""
+def public_names(tree: ast.Module) -> list[str]:
+    """Return ``__all__`` of a package, or the public classes and functions of a module."""
     for node in tree.body:
         if isinstance(node, ast.Assign) and any(isinstance(t, ast.Name) and t.id == "__all__" for t in node.targets):
             return list(ast.literal_eval(node.value))
-    return None
+    definitions = [node.name for node in tree.body if isinstance(node, ast.ClassDef | ast.FunctionDef)]
+    return [name for name in definitions if not name.startswith("_")]
 
 
 def _summary(tree: ast.AST) -> str:
@@ -67,7 +68,7 @@ def _defined(name: str, path: Path) -> tuple[str, str]:
 
 
 def rooms() -> dict[str, list[Path]]:
-    """Return the sources with ``__all__`` by room: the package itself, or one of its folders."""
+    """Return the sources with public names by room: the package itself, or one of its folders."""
     modules: dict[str, list[Path]] = {}
     for package in PACKAGES:
         for path in sorted((ROOT / package).rglob("*.py")):
@@ -87,7 +88,7 @@ def room_page(room: str, paths: list[Path]) -> str:
     for path in paths:
         name = _module(path)
         if name == room:
-            rows = [(f"`{public}`", _defined(public, path)[1]) for public in public_names(_tree(path)) or []]
+            rows = [(f"`{public}`", _defined(public, path)[1]) for public in public_names(_tree(path))]
             lines += [table(("name", "description"), rows), ""]
             continue
         lines += [f"## {name}", "", "```{eval-rst}", f".. automodule:: {name}", "```", ""]
@@ -102,7 +103,7 @@ def index_page(names: list[str]) -> str:
         tree = _tree(init)
         lines += [f"## {package}", "", _summary(tree), ""]
         rows = []
-        for name in public_names(tree) or []:
+        for name in public_names(tree):
             module, summary = _defined(name, init)
             room = ".".join(module.split(".")[:2]) if (ROOT / Path(*module.split(".")[:2])).is_dir() else package
             link = f"[{module}]({room}.md)" if room in names else f"`{module}`"

@@ -245,16 +245,17 @@ def action_tables(page: str) -> list[list[tuple[Any, ...]]]:
 
 
 def views(page: str) -> list[tuple[str, dict[str, Any]]]:
-    """Return the agent and the settings of each observation table of a page."""
+    """Return the agent and the settings of each observation table on the page of an environment."""
     text = (PAGES / f"{page}.md").read_text(encoding="utf-8")
-    calls = [read_call(marker) for marker in re.findall(r"<!-- generated: (observations\(.+?\)) -->", text)]
+    calls = [read_call(marker) for marker in re.findall(r"<!-- on the site: (observations\(.+?\)) -->", text)]
     return [(agent, settings) for _, (_, agent), settings in calls]
 
 
 def read_call(marker: str) -> tuple[str, list[Any], dict[str, Any]]:
-    """Return function, arguments and settings of a marker such as ``observations("An agent", "agent_0", N=3)``."""
+    """Return name, arguments and settings of a marker: ``summary``, or ``observations("An agent", "agent_0", N=3)``."""
     call = ast.parse(marker, mode="eval").body
-    assert isinstance(call, ast.Call), f"expected a call, got {marker}"
+    if not isinstance(call, ast.Call):
+        return marker, [], {}
     settings = {str(keyword.arg): ast.literal_eval(keyword.value) for keyword in call.keywords}
     return ast.unparse(call.func), [ast.literal_eval(argument) for argument in call.args], settings
 
@@ -280,7 +281,7 @@ def settings(page: str) -> str:
 
 
 def state(page: str) -> str:
-    """Return the table of the rules' State (`core.world_state`): shapes and integer ranges with default settings."""
+    """Return the table of the rules' State: shapes and integer ranges with default settings."""
     rules = importlib.import_module(rules_module(page))
     source = inspect.getsource(sys.modules[rules.State.cls.__module__])  # games may share it
     comments, d = field_comments(source, "State"), configured(page, {})[1]
@@ -290,7 +291,9 @@ def state(page: str) -> str:
         allowed = "" if key not in d.ranges else "any" if low is None else f"{low} to {high}"
         vector = getattr(rules.State.vars[key].type.dtype, "_shape_", ())  # numbers of a vector or matrix
         rows.append((f"`{key}`", f"`{('E', *d.shapes[key], *vector)}`".replace("'", ""), allowed, comment))
-    return table(("field", "shape", "range", "meaning, unit"), rows)
+    text = "Fields of `core.world_state`, with default settings"
+    text += ". `core.set_state` refuses integers outside their range:" if any(d.ranges.values()) else ":"
+    return f"{text}\n\n{table(('field', 'shape', 'range', 'meaning, unit'), rows)}"
 
 
 def constants(page: str) -> str:

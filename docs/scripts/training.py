@@ -5,8 +5,7 @@ import shlex
 from typing import Any
 
 from benchmarks.training import learning_page, train_tasks
-from benchmarks.training.tasks.all_tasks import TASKS
-from benchmarks.training.tasks.training_task import TrainingTask
+from benchmarks.training.tasks import TASKS, TrainingTask
 from trainers.config.presets import PRESETS
 
 recorded = functools.cache(train_tasks.recorded)

@@ -16,8 +16,6 @@ from gpu_envs.utils.settings import MAX_INT, setting
 if TYPE_CHECKING:
     import torch
 
-__all__ = ["BenchOptions", "bench_command"]
-
 
 @dataclass(frozen=True, kw_only=True)
 class BenchOptions(DeviceOptions, EnvOptions):
@@ -42,8 +40,8 @@ class BenchOptions(DeviceOptions, EnvOptions):
 def bench_command(argv: list[str]) -> int:
     """Measure the throughput of an environment with random actions."""
     args = parse(BenchOptions, "bench", argv)
-    from gpu_envs.api import make
     from gpu_envs.runtime.factory import make_core
+    from gpu_envs.views.batched import make
 
     names = {"num_envs": "--num-envs", "threads": "--num-threads", "device": "--device", "schedule": "--schedule"}
     common: dict[str, Any] = dict(

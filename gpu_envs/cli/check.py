@@ -12,8 +12,6 @@ from gpu_envs.cli.options import EnvOptions, OptionalInt, parse, parse_pairs
 from gpu_envs.definition.registry import find
 from gpu_envs.utils.progress import ProgressBar
 
-__all__ = ["CheckOptions", "check_command"]
-
 
 @dataclass(frozen=True, kw_only=True)
 class CheckOptions(EnvOptions):
@@ -40,8 +38,7 @@ def check_command(argv: list[str]) -> int:
     """Check that an environment follows the conventions of this library."""
     args = parse(CheckOptions, "check", argv)
     import warp_kernels
-    from gpu_envs.testing.check_report import CheckReport
-    from gpu_envs.testing.env_checker import LAWS, iter_checks
+    from gpu_envs.testing.env_checker import LAWS, CheckReport, iter_checks
     from gpu_envs.testing.memory_check import check_memory
 
     entry, settings = find(args.env_id), parse_pairs(args.env_arg)

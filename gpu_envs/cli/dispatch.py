@@ -1,25 +1,27 @@
 """The console command ``gpu-envs``. Entry points name its commands, so that gpu_envs does not import trainers."""
 
+from __future__ import annotations
+
 import ast
 import atexit
+import codecs
 import contextlib
 import gc
 import importlib.util
+import io
 import os
 import platform
 import shutil
 import sys
 import traceback
+import unicodedata
 from importlib.metadata import EntryPoint, PackageNotFoundError, entry_points, version
 from pathlib import Path
 
 from gpu_envs import __version__
-from gpu_envs.cli.streams import discard_unwritable_output, prepare_streams
-from gpu_envs.errors import GpuEnvsError
+from gpu_envs.errors import GpuEnvsError, HostError
 from gpu_envs.utils.suggestions import unknown_name_message
 from gpu_envs.utils.terminal import wrap_lines
-
-__all__ = ["GROUP", "TRACEBACK", "main"]
 
 GROUP = "gpu_envs.commands"
 """Entry-point group of the commands; each is a function ``command(argv) -> exit code``."""
@@ -30,6 +32,11 @@ INSTALLED = (
     *(str(Path(__file__).parents[2] / name) for name in ("gpu_envs", "trainers", "league", "warp_kernels")),
 )
 """Folders of Python, of installed libraries and of this one."""
+MIN_COLUMNS = 40
+"""Least width for which text is laid out; layouts of a few columns take gigabytes."""
+READABLE = "gpu_envs.readable"
+"""Error handler of the output streams."""
+_ASCII = {"±": "+-", "…": "...", "×": "x", "·": "*", "√": "sqrt ", "π": "pi", "→": "->"}
 
 
 def main(argv: list[str] | None = None) -> int:
@@ -49,6 +56,10 @@ def main(argv: list[str] | None = None) -> int:
         code = _run(sys.argv[1:] if argv is None else argv)
         sys.stdout.flush()  # a full disk is an error of the command; when Python exits, it would be a traceback
         return code
+    except HostError as error:
+        if error.__cause__ is not None:  # the code of an environment, which its author wants to see
+            traceback.print_exception(error.__cause__)
+        return _fail(str(error))
     except GpuEnvsError as error:
         return _fail(str(error))
     except KeyboardInterrupt:
@@ -149,3 +160,47 @@ def _purpose(command: EntryPoint) -> str:
         if isinstance(node, ast.FunctionDef) and node.name == command.attr:
             return (ast.get_docstring(node) or "").partition("\n")[0]
     return ""
+
+
+def prepare_streams() -> None:
+    """Open closed streams, let the output fall back to ASCII, and widen a terminal of a few columns.
+
+    Without it a closed stream is None, and a file of the run may get its number.
+    """
+    for number, name in enumerate(("stdin", "stdout", "stderr")):
+        try:
+            os.fstat(number)
+        except OSError:
+            os.open(os.devnull, os.O_RDWR)  # the lowest free number is this one
+        if getattr(sys, name) is None:
+            mode = "w" if number else "r"
+            setattr(sys, name, open(number, mode, encoding="utf-8", closefd=False))  # noqa: SIM115  # for the process
+    for stream in (sys.stdout, sys.stderr):
+        if isinstance(stream, io.TextIOWrapper):  # tests and notebooks replace streams
+            stream.reconfigure(errors=READABLE)
+    if shutil.get_terminal_size().columns < MIN_COLUMNS:
+        os.environ["COLUMNS"] = str(MIN_COLUMNS)
+
+
+def discard_unwritable_output() -> None:
+    """Send the rest of the standard output nowhere if it cannot be written: its reader is gone, or its disk is full."""
+    try:
+        sys.stdout.flush()
+    except OSError:
+        nowhere = os.open(os.devnull, os.O_WRONLY)
+        os.dup2(nowhere, sys.stdout.fileno())
+        os.close(nowhere)
+
+
+def _replace(error: UnicodeError) -> tuple[str | bytes, int]:
+    """Return the text or the byte that replaces a character which the encoding of a stream does not have."""
+    if not isinstance(error, UnicodeEncodeError):
+        raise error
+    char = error.object[error.start]
+    if 0xDC80 <= ord(char) <= 0xDCFF:  # a byte of a file name that is no UTF-8
+        return bytes([ord(char) - 0xDC00]), error.start + 1
+    plain = _ASCII.get(char) or unicodedata.normalize("NFKD", char).encode("ascii", "ignore").decode()
+    return plain or char.encode("ascii", "backslashreplace").decode(), error.start + 1
+
+
+codecs.register_error(READABLE, _replace)

@@ -14,8 +14,6 @@ from gpu_envs.errors import ConfigError
 from gpu_envs.utils.suggestions import unknown_name_message
 from gpu_envs.utils.terminal import shorten, terminal_width
 
-__all__ = ["FAMILIES", "ListOptions", "list_command"]
-
 FAMILIES = {
     "mpe": "Multi-Agent Particle Environments",
     "tag": "WarpDrive's Tag",

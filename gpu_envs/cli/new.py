@@ -16,8 +16,6 @@ from gpu_envs.errors import ConfigError
 from gpu_envs.utils.paths import check_folder
 from gpu_envs.utils.terminal import shell_command
 
-__all__ = ["FILES", "TEMPLATES", "NewOptions", "new_command", "written"]
-
 FOLDER = Path(__file__).with_name("templates")  # a folder for each template
 TEMPLATES = ("line", "grid", "cards")
 """Names of the templates."""

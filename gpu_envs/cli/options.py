@@ -21,27 +21,8 @@ from gpu_envs.definition.id_modules import allow_import
 from gpu_envs.definition.registry import canonical_id
 from gpu_envs.errors import ConfigError
 from gpu_envs.utils.settings import check_settings, exact_int, parse_value
-from gpu_envs.utils.suggestions import RENAMED, similar_names
+from gpu_envs.utils.suggestions import similar_names
 from gpu_envs.utils.terminal import is_terminal, wrap_lines
-
-__all__ = [
-    "CommandLine",
-    "DeviceOptions",
-    "EnvId",
-    "EnvOptions",
-    "ImportOptions",
-    "OptionalFloat",
-    "OptionalInt",
-    "OptionalPath",
-    "OptionalStr",
-    "Repeated",
-    "parse",
-    "parse_pairs",
-    "similar_option",
-    "split_command_line",
-    "with_field",
-    "without_validation",
-]
 
 T = TypeVar("T")
 
@@ -49,6 +30,8 @@ EnvId = Annotated[Positional[str], arg(metavar="ID")]
 """Type of a positional environment id."""
 Repeated = Annotated[UseAppendAction[tuple[str, ...]], arg(metavar="NAME=VALUE")]
 """Type of an option NAME=VALUE that can be given several times."""
+Names = Annotated[UseAppendAction[tuple[str, ...]], arg(metavar="module:NAME")]
+"""Type of an option module:NAME that can be given several times."""
 OptionalStr = Annotated[str | None, arg(metavar="STR", help_behavior_hint="")]
 """Type of an option whose help states its default."""
 OptionalInt = Annotated[int | None, arg(metavar="INT", help_behavior_hint="")]
@@ -199,9 +182,6 @@ def similar_option(word: str, options: Sequence[str]) -> str | None:
     stem, names = word.lstrip("-").replace("_", "-"), [option.lstrip("-") for option in options]
     leaf = stem.rpartition(".")[2]
     leaves = {name.rpartition(".")[2]: name for name in names}
-    for replacement in RENAMED.get(leaf.replace("-", "_"), ()):
-        if option := leaves.get(replacement.replace("_", "-")):
-            return f"--{option}"
     for name in names:
         end = name.rpartition(".")[2]
         parts, short = end.split("-"), leaf.split("-")
@@ -249,10 +229,11 @@ def split_command_line(kind: type[Any], argv: Sequence[str]) -> CommandLine:
     """Split a command line into options and positional word.
 
     Args:
-        kind: Dataclass of the options; its bool fields are flags, and its tuple fields may take several numbers.
+        kind: Dataclass of the options; its bool fields are flags, and its tuple fields take several numbers, or all
+            words up to the next option if they are of strings.
         argv: Words of the command line after the command.
     """
-    flags, tuples = _option_names(kind, "")
+    flags, tuples, lists = _option_names(kind, "")
     words, remaining, values = list(argv), list[str](), dict[str, list[str]]()
     positional, asks_help = None, False
     while words:
@@ -269,8 +250,9 @@ def split_command_line(kind: type[Any], argv: Sequence[str]) -> CommandLine:
         asks_help |= word in ("-h", "--help")
         if equals:
             values.setdefault(name, []).append(value)
-        elif name in tuples:
-            while words and _is_number(words[0]):
+        elif name in tuples or name in lists:
+            while words and (not words[0].startswith("-") if name in lists else _is_number(words[0])):
+                values.setdefault(name, []).append(words[0])
                 remaining.append(words.pop(0))
         elif words and name not in flags and word != "-h" and not words[0].startswith("--"):
             values.setdefault(name, []).append(words[0])
@@ -278,19 +260,19 @@ def split_command_line(kind: type[Any], argv: Sequence[str]) -> CommandLine:
     return CommandLine(positional, values, asks_help, remaining if positional is None else [positional, *remaining])
 
 
-def _option_names(kind: type[Any], prefix: str) -> tuple[set[str], set[str]]:
-    """Return the names of options without a value and of those with several values."""
-    flags, tuples = {"help"} if not prefix else set[str](), set[str]()
+def _option_names(kind: type[Any], prefix: str) -> tuple[set[str], set[str], set[str]]:
+    """Return the names of options without a value, of those with several numbers, and of those with several words."""
+    flags, tuples, lists = {"help"} if not prefix else set[str](), set[str](), set[str]()
     for name, hint in get_type_hints(kind, include_extras=True).items():  # repeated options are no plain tuples
         if hint is bool:
             head, _, tail = f"{prefix}{name}".rpartition(".")
             flags |= {f"{prefix}{name}", f"{head}.no_{tail}" if head else f"no_{tail}"}
         elif get_origin(hint) is tuple:
-            tuples.add(f"{prefix}{name}")
+            (lists if str in get_args(hint) else tuples).add(f"{prefix}{name}")
         elif isinstance(hint, type) and dataclasses.is_dataclass(hint):
-            more_flags, more_tuples = _option_names(hint, f"{prefix}{name}.")
-            flags, tuples = flags | more_flags, tuples | more_tuples
-    return flags, tuples
+            more = _option_names(hint, f"{prefix}{name}.")
+            flags, tuples, lists = flags | more[0], tuples | more[1], lists | more[2]
+    return flags, tuples, lists
 
 
 def _is_number(word: str) -> bool:
@@ -337,10 +319,9 @@ def parse_pairs(
             raise ConfigError(f"{option} {pair}: expected NAME=VALUE, such as num_runners=12")
         key = ""
         if option == "--env-arg":
-            name, _, key = name.partition(".")
-        if option == "--env-arg":
             from gpu_envs.runtime.factory import check_played
 
+            name, _, key = name.partition(".")
             hint = f"use {options[name]}" if options and name in options else "--help lists the options of the command"
             check_played(f"{option} {pair}", [name], hint)
         if key:

@@ -18,8 +18,6 @@ if TYPE_CHECKING:
 
     from gpu_envs.runtime.core import Core
 
-__all__ = ["VideoOptions", "render_play"]
-
 
 @dataclass(frozen=True, kw_only=True)
 class VideoOptions(DeviceOptions):
@@ -67,7 +65,7 @@ def render_play(
             if args.output.suffix.lower() != ".png" or step == args.steps - 1:
                 yield tile(renderer.frame())
             else:
-                renderer.scene()
+                renderer.skip()
             obs, _, _, _, info = core.step(act(obs, info))
             progress(step + 1)
         core.raise_pending_errors()

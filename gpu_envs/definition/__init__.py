@@ -26,13 +26,4 @@ __all__ = [
     "setting",
 ]
 
-_ENVIRONMENT, _REGISTRY = "gpu_envs.definition.environment", "gpu_envs.definition.registry"
-__getattr__, __dir__ = lazy_exports(
-    __name__,
-    {
-        **dict.fromkeys(("NO_CHANCE", "Chance", "deal"), "gpu_envs.definition.chance"),
-        **dict.fromkeys(("EnvDefinition", "WorldView", "any_bits", "box", "index", "integers", "roster"), _ENVIRONMENT),
-        **dict.fromkeys(("list_envs", "register"), _REGISTRY),
-        "setting": "gpu_envs.utils.settings",
-    },
-)
+__getattr__, __dir__ = lazy_exports(__name__)

@@ -10,8 +10,6 @@ from typing import Any
 
 from gpu_envs.errors import ConfigError, shown
 
-__all__ = ["NO_CHANCE", "Chance", "deal"]
-
 
 def _is_int(value: Any, low: int) -> bool:
     return isinstance(value, Integral) and int(value) >= low

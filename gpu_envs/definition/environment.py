@@ -1,5 +1,6 @@
 """Definition of one configured environment, which its host file builds."""
 
+import dataclasses
 import numbers
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
@@ -13,14 +14,14 @@ from gymnasium import spaces
 from gpu_envs.definition.chance import Chance
 from gpu_envs.definition.observation_shapes import flat_space
 from gpu_envs.definition.rules_errors import check_functions
-from gpu_envs.definition.struct_buffers import array_axes, array_fields, check_stride, param_fields
+from gpu_envs.definition.struct_buffers import array_fields, check_stride, param_fields
 from gpu_envs.errors import ConfigError, shown
 from gpu_envs.utils.settings import MAX_INT
 from gpu_envs.utils.suggestions import unknown_name_message
+from gpu_envs.utils.summaries import Summary, format_range
 from warp_kernels.philox import MAX_AGENTS
 from warp_kernels.rules import Rules
-
-__all__ = ["EnvDefinition", "Integers", "WorldView", "any_bits", "box", "index", "integers", "roster"]
+from warp_kernels.rules_source import rules_fingerprint
 
 
 @dataclass(frozen=True)
@@ -53,64 +54,32 @@ def any_bits(shape: tuple[int, ...]) -> Integers:
 class WorldView(Protocol):
     """The part of a batch of worlds that a ``draw`` function may read; :class:`gpu_envs.runtime.core.Core` has it."""
 
-    @property
-    def id(self) -> str:
-        """ID of the environment."""
-        ...
-
-    @property
-    def config(self) -> Any:
-        """Settings, an instance of the host file's ``Config``."""
-        ...
-
-    @property
-    def definition(self) -> "EnvDefinition":
-        """Definition built from the settings."""
-        ...
-
-    @property
-    def num_envs(self) -> int:
-        """Number of worlds E."""
-        ...
-
-    @property
-    def num_agents(self) -> int:
-        """Number of agents A per world."""
-        ...
-
-    @property
-    def num_choices(self) -> torch.Tensor:
-        """Sizes of the discrete action components, (A, K) int32 on the CPU; 0 pads."""
-        ...
-
-    @property
-    def device(self) -> torch.device:
-        """Device of all tensors."""
-        ...
-
-    @property
-    def render_fps(self) -> int:
-        """Frames per second of a video at the natural pace."""
-        ...
+    id: str
+    """ID of the environment."""
+    config: Any
+    """Settings, an instance of the host file's ``Config``."""
+    definition: "EnvDefinition"
+    """Definition built from the settings."""
+    num_envs: int
+    """Number of worlds E."""
+    num_agents: int
+    """Number of agents A per world."""
+    num_choices: torch.Tensor
+    """Sizes of the discrete action components, (A, K) int32 on the CPU; 0 pads."""
+    device: torch.device
+    """Device of all tensors."""
+    render_fps: int
+    """Frames per second of a video at the natural pace."""
+    alive: torch.Tensor
+    """Agents that act on the next step, (E, A) bool."""
+    valid: torch.Tensor
+    """Agents that were alive before the last step, (E, A) bool."""
+    to_move: torch.Tensor | None
+    """Agents that decide on the next step, (E, A) bool; None where agents do not take turns."""
 
     @property
     def world_state(self) -> dict[str, torch.Tensor]:
         """State of the rules by field, (E, ...)."""
-        ...
-
-    @property
-    def alive(self) -> torch.Tensor:
-        """Agents that act on the next step, (E, A) bool."""
-        ...
-
-    @property
-    def valid(self) -> torch.Tensor:
-        """Agents that were alive before the last step, (E, A) bool."""
-        ...
-
-    @property
-    def to_move(self) -> torch.Tensor | None:
-        """Agents that decide on the next step, (E, A) bool; None where agents do not take turns."""
         ...
 
     @property
@@ -125,6 +94,10 @@ class WorldView(Protocol):
 
     def get_params(self, envs: int | Sequence[int] | torch.Tensor | None = None) -> dict[str, torch.Tensor]:
         """Return the environment parameters by name, each (1,) or (E,); of the worlds ``envs``, each (W,)."""
+        ...
+
+    def render_frames(self, envs: int | Sequence[int] = (0,), size: int = 256) -> np.ndarray:
+        """Draw worlds as frames of ``size`` pixels a side: uint8 (W, size, size, 3)."""
         ...
 
 
@@ -160,8 +133,8 @@ class EnvDefinition:
         info: Additional entries of ``info``: name -> field of State, per agent (A, ...). An entry is the field after a
             step, before autoreset starts the next episode. After an agent has left, its entries are those of its end,
             until its world starts an episode. So a reset clears an accumulator as any other field.
-        results: Entries of ``info``, a number per agent (A,), that tell how an episode has ended, such as a victory.
-            Evaluations report the values at the end of each agent.
+        results: Entries of ``info`` or fields of State, a number per agent (A,), that tell how an episode has ended,
+            such as a victory or a count. Trainings and evaluations report the values at the end of each agent.
         chance: Random outcomes of a game, for exact game trees: :func:`gpu_envs.definition.deal`, ``NO_CHANCE``, or a
             :class:`gpu_envs.definition.Chance`. Other random numbers must not change what agents see or earn, else the
             tree is refused. None: unknown, no tree.
@@ -214,7 +187,7 @@ class EnvDefinition:
                 f"{self.rules.key}: global_state_size: expected the width of the rows that rules.global_state writes, "
                 f"got {self.global_state_size}"
             )
-        for name, dtype in array_fields(self.rules.state).items():
+        for name, (_, dtype, _) in array_fields(self.rules.state).items():
             label = f"{self.rules.key}: State.{name}"
             declared = self.state[name]
             is_integer = not dtype.is_floating_point and dtype != torch.bool
@@ -241,14 +214,14 @@ class EnvDefinition:
     def _check_fields(self) -> None:
         """Raise a ConfigError unless params and state have exactly the fields of the rules, with fitting values."""
         key, count = self.rules.key, self.rules.num_agents
-        arrays, scalars = array_axes(self.rules.state), param_fields(self.rules.params)
+        arrays, scalars = array_fields(self.rules.state), param_fields(self.rules.params)
         for struct, values, names in (("State", self.state, list(arrays)), ("Params", self.params, list(scalars))):
             entries = struct.lower()
             if unknown := [name for name in values if name not in names]:
                 raise ConfigError(f"{key}: {entries}: {unknown_name_message(f'field of {struct}', unknown[0], names)}")
             if missing := [name for name in names if name not in values]:
                 raise ConfigError(f"{key}: {entries}: expected an entry for {struct}.{missing[0]}, got none")
-        for name, (axes, _) in arrays.items():
+        for name, (axes, _, _) in arrays.items():
             shape = tuple(self.shapes[name])
             if len(shape) != axes - 1:
                 raise ConfigError(
@@ -275,7 +248,7 @@ class EnvDefinition:
             message = unknown_name_message("field of State", self.chance.field, list(arrays))
             raise ConfigError(f"{key}: chance: {message}")
         for name, values in self.initial.items():
-            shape = (*self.shapes[name], *arrays[name][1])
+            shape = (*self.shapes[name], *arrays[name][2])
             if np.shape(values) != shape:
                 raise ConfigError(f"{key}: initial: {name}: expected the shape {shape}, got {np.shape(values)}")
 
@@ -283,12 +256,12 @@ class EnvDefinition:
         """Write entries of info and results into the rules, whose kernels copy them; check names of results."""
         key, agents, shapes = self.rules.key, len(self.agents), self.shapes
         for name in self.results:
-            if name not in self.info:
-                raise ConfigError(f"{key}: results: expected names of info, got {name!r}")
-            if (shape := shapes[self.info[name]]) != (agents,):
+            if (state_field := self.info.get(name, name)) not in shapes:
+                raise ConfigError(f"{key}: results: expected names of info or fields of State, got {name!r}")
+            if (shape := shapes[state_field]) != (agents,):
                 raise ConfigError(f"{key}: results: expected a number per agent ({agents},), got {name!r} {shape}")
         entries = tuple((state_field, shapes[state_field][1:]) for state_field in self.info.values())
-        results = tuple(self.info[name] for name in self.results)
+        results = tuple(self.info.get(name, name) for name in self.results)
         object.__setattr__(self, "rules", replace(self.rules, info=entries, results=results))
 
     @cached_property
@@ -301,6 +274,16 @@ class EnvDefinition:
         return {agent: flat[id(space)] for agent, space in self.observation_spaces.items()}
 
     @property
+    def truncation_interval(self) -> int:
+        """Fewest steps between two truncations of an agent, for which trainers reserve memory; 0: none are expected."""
+        return self.max_episode_steps
+
+    @property
+    def fingerprint(self) -> str:
+        """Fingerprint of the rules, which checkpoints record."""
+        return rules_fingerprint(self.rules)
+
+    @property
     def shapes(self) -> dict[str, tuple[int, ...]]:
         """Shape of every field of State, without the leading E."""
         return {name: field.shape if isinstance(field, Integers) else field for name, field in self.state.items()}
@@ -309,6 +292,12 @@ class EnvDefinition:
     def ranges(self) -> dict[str, tuple[int | None, int | None]]:
         """Lowest and highest value of every integer field of State; None for no bound."""
         return {name: (field.low, field.high) for name, field in self.state.items() if isinstance(field, Integers)}
+
+
+def params_of(config: Any, struct: Any, **overrides: float) -> dict[str, float | int]:
+    """Return the value of every field of a Params struct: one of ``overrides``, or the setting of its name."""
+    values = {name: overrides[name] if name in overrides else getattr(config, name) for name in param_fields(struct)}
+    return {name: int(value) if isinstance(value, bool) else value for name, value in values.items()}
 
 
 def roster(
@@ -351,6 +340,62 @@ def roster(
     return {"agents": tuple(agents), "groups": groups, "observation_spaces": observed, "action_spaces": acted}
 
 
+def game_roster(
+    counts: Mapping[str, int], width: int, action: spaces.Space[Any], low: float = 0.0, high: float = 1.0
+) -> dict[str, Any]:
+    """Return :func:`roster` of a game whose players have the same spaces, and their ``roles``.
+
+    The groups are the roles. Players of a single group have a role each.
+    """
+    named = roster(counts, dict.fromkeys(counts, width), dict.fromkeys(counts, action), low, high)
+    return named | {"roles": {name: (name,) for name in (counts if len(counts) > 1 else named["agents"])}}
+
+
 def box(width: int, low: float = -np.inf, high: float = np.inf) -> spaces.Box:
     """Return a flat float32 observation space."""
     return spaces.Box(np.float32(low), np.float32(high), (width,), np.float32)
+
+
+def env_summary(
+    id: str, definition: EnvDefinition, config: Any, agents: list[str] | None = None, **facts: Any
+) -> Summary:
+    """Return the summary of an environment: its settings, and the agents and spaces of every group.
+
+    Args:
+        id: ID of the environment.
+        definition: Configured environment.
+        config: Settings of the environment.
+        agents: Agents that a view controls; None: all.
+        **facts: Facts of a view, such as its number of worlds and its device.
+    """
+    rows = []
+    for group, members in definition.groups.items():
+        names = [definition.agents[row] for row in members]
+        names = [name for name in names if agents is None or name in agents]
+        if names:
+            observation, action = definition.observation_spaces[names[0]], definition.action_spaces[names[0]]
+            rows.append((group, format_range(names), space_text(observation), space_text(action)))
+    facts["settings"] = changed_settings(config)
+    return Summary(id, facts, ("group", "agents", "observation", "action"), rows)
+
+
+def space_text(space: spaces.Space[Any]) -> str:
+    """Return a space in few words: the shape of a Box, and its bounds if they are finite and equal; a Dict's Boxes."""
+    if isinstance(space, spaces.Dict):
+        return f"Dict({', '.join(f'{name}: {space_text(box)}' for name, box in space.items())})"
+    if not isinstance(space, spaces.Box):
+        return str(space)
+    low, high = {float(bound) for bound in space.low.flat}, {float(bound) for bound in space.high.flat}
+    if len(low) == len(high) == 1 and space.is_bounded():
+        return f"Box({low.pop():g}, {high.pop():g}, {space.shape})"
+    return f"Box{space.shape}"
+
+
+def changed_settings(config: Any) -> str | None:
+    """Return the settings that differ from their defaults; None if all are defaults."""
+    changed = [
+        f"{field.name}={shown(getattr(config, field.name))}"
+        for field in dataclasses.fields(config)
+        if repr(getattr(config, field.name)) != repr(field.default)
+    ]
+    return ", ".join(changed) or None

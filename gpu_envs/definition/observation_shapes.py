@@ -1,26 +1,30 @@
-"""Observations are stored as flat rows of float32; views show them in the shape and dtype of the declared space."""
+"""Conversion between declared observation spaces and the flat rows of float32 that kernels write.
+
+An image (64, 64, 3) of uint8 is stored as 12288 numbers, and a Dict as its blocks one after the other. Views return a
+row in the shapes and dtypes of the space. Rows of agents with a narrow observation are padded at the end.
+"""
 
 import math
 from typing import Any
 
 import numpy as np
-import torch
 from gymnasium import spaces
 
 from gpu_envs.errors import ConfigError
 
-__all__ = ["DTYPES", "flat_space", "observation_blocks", "shape_observation", "shape_row"]
+DTYPES: tuple[np.dtype[Any], ...] = (np.dtype(np.float32), np.dtype(np.uint8), np.dtype(bool))
+"""Dtypes of spaces whose observations flat rows can hold."""
 
-DTYPES: dict[np.dtype[Any], torch.dtype] = {
-    np.dtype(np.float32): torch.float32,
-    np.dtype(np.uint8): torch.uint8,
-    np.dtype(bool): torch.bool,
-}
-"""Torch dtype of an observation by the dtype of its space."""
+
+def torch_dtype(space: spaces.Space[Any]) -> Any:
+    """Return the torch dtype of observations of a space whose dtype is one of `DTYPES`."""
+    import torch  # processes that only play host environments start without it
+
+    return getattr(torch, str(space.dtype))
 
 
 def observation_blocks(space: Any) -> dict[str, Any]:
-    """Return the blocks of an observation by name, in the order of the flat row: a Dict's, or one, "observation"."""
+    """Return the boxes of an observation space by name, in the order of the flat row; a Box is "observation"."""
     return dict(space.spaces) if isinstance(space, spaces.Dict) else {"observation": space}
 
 
@@ -29,63 +33,73 @@ def flat_space(space: Any, subject: str) -> spaces.Box:
 
     Args:
         space: A Box with one or more axes, of float32, uint8 or bool, or a Dict of such Boxes.
-        subject: Start of the message of an error, such as "meet 3: observation space of walker_0".
+        subject: Start of an error message, such as "meet 3: observation space of walker_0".
 
     Raises:
-        ConfigError: It is another space, or a block has the name of the views' masks.
+        ConfigError: The space is of another kind, or has a block "action_mask".
     """
     blocks = observation_blocks(space)
-    fits = (isinstance(box, spaces.Box) and box.dtype in DTYPES and bool(box.shape) for box in blocks.values())
-    if not blocks or not all(fits):
-        names = ", ".join(str(dtype) for dtype in DTYPES)
-        expected = f"a Box with one or more axes, of {names}, or a Dict of such Boxes"
+    if not blocks or not all(_is_storable(box) for box in blocks.values()):
+        dtypes = ", ".join(str(dtype) for dtype in DTYPES)
+        expected = f"a Box with one or more axes, of {dtypes}, or a Dict of such Boxes"
         raise ConfigError(f"{subject}: expected {expected}, got {space}")
-    if "action_mask" in blocks:
-        raise ConfigError(f"{subject}: expected blocks of other names, got action_mask; use masks of the rules")
+    if "action_mask" in blocks:  # views add a block of this name
+        raise ConfigError(
+            f"{subject}: expected blocks of other names, got action_mask; set masked in the rules, and views add it"
+        )
     if isinstance(space, spaces.Box) and len(space.shape) == 1 and space.dtype == np.float32:
         return space
-    low, high = (
-        np.concatenate([getattr(box, bound).astype(np.float32).ravel() for box in blocks.values()])
-        for bound in ("low", "high")
-    )
+    low = np.concatenate([box.low.astype(np.float32).ravel() for box in blocks.values()])
+    high = np.concatenate([box.high.astype(np.float32).ravel() for box in blocks.values()])
     return spaces.Box(low, high, dtype=np.float32)
 
 
+def _is_storable(space: Any) -> bool:
+    return isinstance(space, spaces.Box) and space.dtype in DTYPES and len(space.shape) > 0
+
+
 def shape_row(rows: Any, space: spaces.Space[Any]) -> Any:
-    """Return observations (..., D) of float32 in the shapes of their space, without padding and still of float32.
+    """Return observations in the shapes of their space, without padding and still of float32.
 
     Args:
-        rows: A tensor or an array.
-        space: A Box of D numbers, or a Dict of Boxes, whose blocks are then returned by name.
+        rows: (..., D) float32, a tensor or an array; columns after the numbers of the space are padding.
+        space: A Box, or a Dict of Boxes.
+
+    Returns:
+        ``(..., *space.shape)``, or a dict of such blocks by name, which are views where the memory allows it.
     """
     if isinstance(space, spaces.Dict):
-        parts, start = {}, 0
+        blocks, start = {}, 0
         for name, box in space.spaces.items():
-            parts[name] = shape_row(rows[..., start:], box)
+            blocks[name] = shape_row(rows[..., start:], box)
             start += math.prod(box.shape or ())
-        return parts
+        return blocks
     shape = space.shape
-    assert shape is not None
+    assert shape is not None  # a Box has one
     rows = rows[..., : math.prod(shape)]
     return rows.reshape(*rows.shape[:-1], *shape) if len(shape) > 1 else rows
 
 
 def shape_observation(rows: Any, space: spaces.Space[Any]) -> Any:
-    """Return observations in the shapes and dtypes of their space, see `shape_row`.
+    """Return observations in the shapes and dtypes of their space.
 
     Args:
-        rows: (..., D) float32, a tensor or an array, with D numbers or more, of which the others are padding.
-        space: Declared observation space of D numbers.
+        rows: (..., D) float32, a tensor or an array; columns after the numbers of the space are padding.
+        space: A Box, or a Dict of Boxes, of dtypes in `DTYPES`.
 
     Returns:
-        ``(..., *space.shape)``, a view where the dtype is float32 and the memory allows it; for a Dict a dict by block.
+        ``(..., *space.shape)``, or a dict of such blocks by name. Blocks of float32 are views where the memory allows
+        it, and others are copies.
     """
-    return _convert(shape_row(rows, space), space)
+    return _convert_dtypes(shape_row(rows, space), space)
 
 
-def _convert(rows: Any, space: spaces.Space[Any]) -> Any:
+def _convert_dtypes(observation: Any, space: spaces.Space[Any]) -> Any:
+    """Return a shaped observation of float32 in the dtypes of its space."""
     if isinstance(space, spaces.Dict):
-        return {name: _convert(rows[name], box) for name, box in space.spaces.items()}
+        return {name: _convert_dtypes(observation[name], box) for name, box in space.spaces.items()}
     if space.dtype == np.float32:
-        return rows
-    return rows.to(DTYPES[np.dtype(space.dtype)]) if isinstance(rows, torch.Tensor) else rows.astype(space.dtype)
+        return observation
+    if isinstance(observation, np.ndarray):
+        return observation.astype(space.dtype)
+    return observation.to(torch_dtype(space))

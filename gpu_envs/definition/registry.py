@@ -8,6 +8,7 @@ from __future__ import annotations
 import copy
 import importlib
 import re
+import sys
 import warnings
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, is_dataclass, replace
@@ -17,8 +18,15 @@ from typing import TYPE_CHECKING, Any, cast
 
 import gymnasium
 
-from gpu_envs.definition.id_modules import NAMESPACE, allow_import, import_module, is_imported, split_id
-from gpu_envs.definition.original_ids import find_original
+from gpu_envs.definition.id_modules import (
+    NAMESPACE,
+    allow_import,
+    import_module,
+    is_chosen,
+    is_imported,
+    split_id,
+    split_library,
+)
 from gpu_envs.errors import CheckpointError, ConfigError, UnknownEnvironmentError, shown
 from gpu_envs.utils.paths import existing_folder
 from gpu_envs.utils.settings import check_value
@@ -30,8 +38,6 @@ with existing_folder():
 
 if TYPE_CHECKING:
     from gpu_envs.definition.environment import EnvDefinition
-
-__all__ = ["PLUGINS", "EnvSpec", "canonical_id", "find", "list_envs", "load_plugins", "recorded_id", "register"]
 
 
 @dataclass(frozen=True)
@@ -60,13 +66,18 @@ class EnvSpec:
     """Number of agents with default settings, for lists; None for environments of other packages."""
     summary: str = ""
     """Task in a few words, for lists."""
+    host: tuple[str, Any] | None = None
+    """Library and name, or "" and a function, of an environment in plain Python, see `gpu_envs.host`."""
 
     def load(self) -> tuple[type, Callable[[Any], EnvDefinition]]:
         """Return the config class and the build function; import the host file at the first call.
 
         Raises:
-            ConfigError: The module cannot be imported, or has no dataclass ``Config`` or no function ``build``.
+            ConfigError: The module cannot be imported, or has no dataclass ``Config`` or no function ``build``; or it
+                is a host environment, which has no rules.
         """
+        if self.host is not None:
+            raise ConfigError(f"{self.id}: expected an environment with rules for kernels, got a host environment")
         if self.module is None:
             assert self.config is not None
             assert self.build is not None
@@ -244,7 +255,8 @@ def list_envs() -> list[str]:
 def find(id: str) -> EnvSpec:
     """Return the registration of an id, with or without ``gpu_envs/``.
 
-    As in Gymnasium, "module:Name-v0" imports a module first, which registers the environment.
+    As in Gymnasium, "module:Name-v0" imports a module first, which registers the environment. "module:make_env" names a
+    function that makes a host environment, and "gymnasium:CartPole-v1" one of another library.
 
     Raises:
         UnknownEnvironmentError: The id is unknown, or its module cannot be imported.
@@ -254,6 +266,11 @@ def find(id: str) -> EnvSpec:
     module, name = split_id(id)
     if module:
         import_module(module)
+    library, library_name = split_library(name)
+    if library:
+        return EnvSpec(name, host=(library, library_name))
+    if name not in _entries and module and callable(make := getattr(sys.modules.get(module), name, None)):
+        return EnvSpec(f"{module}:{name}", host=("", make))
     if name not in _entries:
         load_plugins()
     if name not in _entries:
@@ -261,13 +278,24 @@ def find(id: str) -> EnvSpec:
     return _entries[name]
 
 
+_ORIGINAL_IDS: dict[str, tuple[str, str]] = {
+    "LevelBasedForaging-v0": (r"Foraging-.+-v3", r"(lbf|lbforaging|foraging)\b.*"),
+    "RobotWarehouse-v0": (r"rware-.+-v2", r"(rware|warehouse)\b.*"),
+    "Hanabi-v0": (r"Hanabi-(Full(-CardKnowledge|-Minimal)?|Small|Very-Small)", r"(hle|hanabi|hanabi_v\d+)(-.*)?"),
+    "Overcooked-v0": ("", r"(overcooked|overcooked_ai)(-.*)?"),
+}
+"""Patterns of the ids in the original packages, by the id here: of those that ``original_settings`` of its module
+translates ("" without such a function), and of other names, in any case."""
+
+
 def _unknown_id(id: str, name: str) -> str:
     """Return a message about an unknown id, with the environment that has this id in its original package."""
-    env_id, translated = find_original(name)
-    if env_id:
-        call = f"{_entries[env_id].module}.original_settings({name!r})"
-        settings = f" with the settings of {call}" if translated else ""
-        return f"no environment named {shown(id)}; did you mean {env_id}{settings}?"
+    for env_id, (translated, named) in _ORIGINAL_IDS.items():
+        if translated and re.fullmatch(translated, name):
+            settings = f"{_entries[env_id].module}.original_settings({name!r})"
+            return f"no environment named {shown(id)}; did you mean {env_id} with the settings of {settings}?"
+        if re.fullmatch(named, name, re.IGNORECASE):
+            return f"no environment named {shown(id)}; did you mean {env_id}?"
     hint = "gpu_envs.list_envs() or `gpu-envs list` lists all"
     return unknown_name_message("environment", id, _entries, limit=3, hint=hint)
 
@@ -296,13 +324,21 @@ def recorded_id(env_id: Any, source: str) -> str:
         raise CheckpointError(f"{source}: expected the id of an environment, got {env_id!r:.80}")
     if module:
         load_plugins()  # whatever the file names
+    may_call = is_chosen(module)  # a function of any other module, such as os:system, is no environment
     if module and not is_imported(module):
         raise CheckpointError(
             f"{source}: environment {env_id!r} is in the module {module!r}, which is not imported for a recorded run; "
             f"add {shell_command('--allow-import', module)} if you trust it"
         )
-    if module and name not in _entries:
-        raise UnknownEnvironmentError(f"{source}: expected {module!r} to register {name!r}, got no such environment")
+    if module and name not in _entries and not split_library(name)[0]:
+        try:
+            is_host = may_call and find(env_id).host is not None
+        except UnknownEnvironmentError:
+            is_host = False
+        if not is_host:
+            raise UnknownEnvironmentError(
+                f"{source}: expected {module!r} to register {name!r}, got no such environment"
+            )
     return env_id
 
 
@@ -327,7 +363,7 @@ def _register_own() -> None:
     for path in sorted(folder.rglob("*.py")):
         with path.open(encoding="utf-8") as lines:
             line = lines.readline()
-        match = re.match(r'"""(\S+-v\d+) \((\d+) agents?\): (.+)\.$', line)
+        match = re.match(r'"""(\S+-v\d+) \((\d+) agents?\): (.+?)\.(?:""")?$', line)
         if re.match(r'"""\S+-v\d+\b', line) and not match:
             raise ConfigError(f'{path}: expected a first line such as """Meet-v0 (2 agents): Meet., got {line!r}')
         if match:

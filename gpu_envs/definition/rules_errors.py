@@ -1,12 +1,11 @@
 """Errors of an author's rules: functions that do not fit their place, and those that Warp cannot compile."""
 
 import ast
-import inspect
 import os
 import re
 import tempfile
 import traceback
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager, suppress
 from functools import cache
 from pathlib import Path
@@ -18,10 +17,9 @@ import warp_kernels
 from gpu_envs.errors import RulesError
 from warp_kernels import episode, philox
 from warp_kernels.framework.recorded_launch import record_launch
-from warp_kernels.framework.unrolling import CompileTimeValues, has_break
+from warp_kernels.framework.unrolling import has_break
 from warp_kernels.rules import AGENT, WORLD, Phase, Rules
-
-__all__ = ["author_functions", "check_functions", "named_errors", "record_kernel"]
+from warp_kernels.rules_source import CompileTimeValues, rules_functions
 
 FRAMEWORK = str(Path(warp_kernels.__file__).parent / "framework")
 """Folder of the functions that call an author's."""
@@ -87,30 +85,9 @@ def check_functions(rules: Rules) -> None:
     for slot, (function, expected) in functions.items():
         if function is not None or slot == "observe":
             _check_function(rules, slot, function, expected)
-    for function in author_functions(rules):
+    for function in rules_functions(rules):
         _check_returns(function)
         _check_buffers(rules, function)
-
-
-def author_functions(rules: Rules) -> list[Any]:
-    """Return the Warp functions of the rules and those that they call, each once and without Warp's own."""
-    places = (
-        rules.observe, rules.observe_slot, rules.legal, rules.global_state, rules.forget, rules.stake, rules.reset,
-        rules.reset_agent, rules.relayout, *(phase.run for phase in (*rules.phases, *rules.build_grid)),
-    )  # fmt: skip
-    functions: dict[int, Any] = {}
-    queue: list[Any] = [function for function in places if isinstance(function, wp.Function)]
-    while queue:
-        function = queue.pop()
-        if function.adj is None or id(function) in functions:  # a function of Warp
-            continue
-        functions[id(function)] = function
-        names = inspect.getclosurevars(function.func)
-        values = [*names.nonlocals.values(), *names.globals.values()]
-        modules = [value for value in values if inspect.ismodule(value) and value is not wp]
-        values += [getattr(module, name, None) for module in modules for name in function.func.__code__.co_names]
-        queue += [value for value in values if isinstance(value, wp.Function)]
-    return list(functions.values())
 
 
 def _check_returns(function: Any) -> None:
@@ -226,7 +203,7 @@ def record_kernel(
         if _FRAME.search(message):
             raise RulesError(_explain(message)) from error
         if "kernel build failed" in message:
-            diagnosis = _explain_cpp(_compiler_output(lambda: _compile(kernel, device)))
+            diagnosis = _explain_cpp(_compiler_output(kernel, device))
             raise RulesError(diagnosis or f"{kernel.key}: {message}; the compiler's messages are above") from error
         raise
 
@@ -262,31 +239,20 @@ def _sentence(reason: str) -> str:
     return re.sub(r"\b\w+__locals__(\w+)", r"\1", text)
 
 
-def _compile(kernel: Any, device: Any) -> None:
-    """Compile the module of a kernel again."""
+def _compiler_output(kernel: Any, device: Any) -> str:
+    """Return what the compiler writes to file descriptor 2, at any log level, when a module is compiled again."""
     kernel.module.mark_modified()  # Warp would otherwise raise its recorded error
-    with suppress(Exception):  # raised before; this time its output counts
-        wp.load_module(kernel.module, device)
-
-
-def _compiler_output(run: Callable[[], None]) -> str:
-    """Return what a function prints to file descriptor 2, where the compiler writes at any log level."""
-    with tempfile.TemporaryFile() as output, _redirected(2, output.fileno()):
-        run()
+    with tempfile.TemporaryFile() as output:
+        stderr = os.dup(2)
+        os.dup2(output.fileno(), 2)
+        try:
+            with suppress(Exception):  # raised before; this time its output counts
+                wp.load_module(kernel.module, device)
+        finally:
+            os.dup2(stderr, 2)
+            os.close(stderr)
         output.seek(0)
         return output.read().decode(errors="replace")
-
-
-@contextmanager
-def _redirected(descriptor: int, target: int) -> Iterator[None]:
-    """Redirect a file descriptor within the block."""
-    original = os.dup(descriptor)
-    os.dup2(target, descriptor)
-    try:
-        yield
-    finally:
-        os.dup2(original, descriptor)
-        os.close(original)
 
 
 def _explain_cpp(output: str) -> str:

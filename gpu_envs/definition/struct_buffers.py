@@ -11,19 +11,6 @@ import warp as wp
 from gpu_envs.errors import ConfigError
 from gpu_envs.utils.settings import MAX_INT
 
-__all__ = [
-    "LESS",
-    "allocate",
-    "array_axes",
-    "array_fields",
-    "check_stride",
-    "fill",
-    "memory",
-    "param_fields",
-    "params_tensor",
-    "view",
-]
-
 HUGE_PAGE = 1 << 21
 """Size of a huge page [bytes]; smaller tensors need none."""
 
@@ -129,15 +116,10 @@ def _element(dtype: Any) -> tuple[torch.dtype, tuple[int, ...]]:
     return _TORCH[_PYTHON.get(dtype, dtype)], inner
 
 
-def array_fields(struct: Any) -> dict[str, torch.dtype]:
-    """Return name and torch dtype of every array of a Warp struct; for vectors, the dtype of their elements."""
-    return {name: _element(var.type.dtype)[0] for name, var in struct.vars.items() if hasattr(var.type, "ndim")}
-
-
-def array_axes(struct: Any) -> dict[str, tuple[int, tuple[int, ...]]]:
-    """Return name, number of axes and shape of an element, () for a number, of every array of a Warp struct."""
+def array_fields(struct: Any) -> dict[str, tuple[int, torch.dtype, tuple[int, ...]]]:
+    """Return number of axes, and torch dtype and shape of an element, () for a number, of a Warp struct's arrays."""
     arrays = {name: var.type for name, var in struct.vars.items() if hasattr(var.type, "ndim")}
-    return {name: (kind.ndim, _element(kind.dtype)[1]) for name, kind in arrays.items()}
+    return {name: (kind.ndim, *_element(kind.dtype)) for name, kind in arrays.items()}
 
 
 def view(name: str, tensor: torch.Tensor, dtype: Any, ndim: int) -> Any:

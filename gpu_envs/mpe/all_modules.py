@@ -11,8 +11,6 @@ from gpu_envs.mpe.scenario import SCENARIOS, MpeView, Scenario
 if TYPE_CHECKING:
     from pettingzoo import AECEnv
 
-__all__ = ["ScenarioModule", "mpe_environments"]
-
 
 class ScenarioModule(ModuleType):
     """A module with the functions of a scenario, which :class:`gpu_envs.mpe.scenario.Scenario` describes."""

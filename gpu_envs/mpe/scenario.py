@@ -12,8 +12,6 @@ from gpu_envs.views.pettingzoo import Infos, ParallelView
 if TYPE_CHECKING:
     from pettingzoo import AECEnv
 
-__all__ = ["SCENARIOS", "MpeView", "Scenario"]
-
 
 class MpeView(ParallelView):
     """A single world with mpe2's additions to PettingZoo's interface.
@@ -25,7 +23,7 @@ class MpeView(ParallelView):
     def __init__(self, id: str, render_mode: str | None = None, device: Any = "cpu", **config: Any) -> None:
         super().__init__(id, render_mode, device, **config)
         name, self._scenario = next(
-            (name, scenario) for name, scenario in SCENARIOS.items() if scenario.id == self._world.core.id
+            (name, scenario) for name, scenario in SCENARIOS.items() if scenario.id == self.core.id
         )
         self.metadata: dict[str, Any] = {**self.metadata, "name": name}
 
@@ -52,7 +50,7 @@ class MpeView(ParallelView):
     @property
     def curriculum_stage(self) -> int:
         """Current stage, from 0; it has an effect only with ``curriculum=True``."""
-        return int(self._world.core.get_params()["curriculum_stage"][0]) if self._scenario.last_stage else 0
+        return int(self.core.get_params()["curriculum_stage"][0]) if self._scenario.last_stage else 0
 
     def set_curriculum_stage(self, stage: int) -> None:
         """Set the stage, clipped to the first and the last stage.
@@ -64,7 +62,7 @@ class MpeView(ParallelView):
         if last is None:
             have = " and ".join(scenario.id for scenario in SCENARIOS.values() if scenario.last_stage)
             raise ConfigError(f"{self._scenario.id} has no curriculum; {have} have one")
-        self._world.core.set_params(curriculum_stage=min(max(int(stage), 0), last))
+        self.core.set_params(curriculum_stage=min(max(int(stage), 0), last))
 
     def advance_curriculum(self) -> None:
         """Set the next stage, up to the last one; raise a ConfigError if the scenario has no curriculum."""

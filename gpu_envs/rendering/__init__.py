@@ -5,7 +5,6 @@ from typing import TYPE_CHECKING
 from gpu_envs.utils.lazy_exports import lazy_exports
 
 if TYPE_CHECKING:
-    from gpu_envs.rendering.inline_video import InlineVideo
     from gpu_envs.rendering.scene import (
         BLUE,
         DARK,
@@ -25,7 +24,7 @@ if TYPE_CHECKING:
         rings,
     )
     from gpu_envs.rendering.trails import TrailRenderer
-    from gpu_envs.rendering.video import tile, write_video
+    from gpu_envs.rendering.video import InlineVideo, tile, write_video
     from gpu_envs.rendering.window import Window
 
 __all__ = [
@@ -52,10 +51,4 @@ __all__ = [
     "write_video",
 ]
 
-_ELSEWHERE = {
-    "InlineVideo": "gpu_envs.rendering.inline_video",
-    "TrailRenderer": "gpu_envs.rendering.trails",
-    "Window": "gpu_envs.rendering.window",
-    **dict.fromkeys(("tile", "write_video"), "gpu_envs.rendering.video"),
-}
-__getattr__, __dir__ = lazy_exports(__name__, {**dict.fromkeys(__all__, "gpu_envs.rendering.scene"), **_ELSEWHERE})
+__getattr__, __dir__ = lazy_exports(__name__)

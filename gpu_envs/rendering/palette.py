@@ -2,8 +2,6 @@
 
 from collections.abc import Sequence
 
-__all__ = ["GAIN", "LOSS", "PALETTE", "role_colors"]
-
 PALETTE = {
     "blue": "#1f6fb5",
     "red": "#c8321f",

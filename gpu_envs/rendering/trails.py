@@ -11,9 +11,6 @@ from gpu_envs.rendering.scene import Scene, join, lines, rasterize
 from gpu_envs.utils.settings import check_value
 from gpu_envs.utils.tensor_checks import check_frame
 
-__all__ = ["TrailRenderer"]
-
-
 TRAIL = 0.5
 """Default length of a trail [s] at the environment's frame rate."""
 
@@ -58,11 +55,18 @@ class TrailRenderer:
         self._radius = torch.zeros(shape, device=core.device)
 
     def frame(self) -> np.ndarray:
-        """Return frames (W, size, size, 3) uint8 of the current state."""
+        """Return frames (W, size, size, 3) uint8 of the current state; those of a host environment are its own."""
+        if self.core.definition.draw is None:
+            return self.core.render_frames(self.rows.tolist(), self.size)
         return rasterize(self.scene(), self.size).cpu().numpy()
 
+    def skip(self) -> None:
+        """Follow the agents in a step without a frame, so that trails have no gaps."""
+        if self.core.definition.draw is not None:
+            self.scene()
+
     def scene(self) -> Scene:
-        """Return the scene of the current state; call it in steps without a frame, so that trails have no gaps."""
+        """Return the scene of the current state, with trails."""
         scene = self.core.definition.draw(self.core, self.rows)
         if self.trails == 0 or scene.agents is None:
             return scene

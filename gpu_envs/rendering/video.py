@@ -1,12 +1,15 @@
-"""Tiling of frames, and video files."""
+"""Tiling of frames, video files, and films that notebooks show inline."""
 
 from __future__ import annotations
 
+import base64
 import contextlib
+import html
 import importlib
 import itertools
 import math
 import os
+import tempfile
 from collections.abc import Iterable, Iterator
 from pathlib import Path
 from typing import overload
@@ -15,9 +18,6 @@ import numpy as np
 import torch
 
 from gpu_envs.errors import ConfigError, GpuEnvsError, MissingExtraError, packages
-
-__all__ = ["tile", "write_video"]
-
 
 SUFFIXES = (".mp4", ".gif", ".png")  # supported file types
 _EXACT = 64
@@ -197,3 +197,39 @@ def _palette(channels: np.ndarray, counts: np.ndarray) -> np.ndarray:
     chosen = np.argsort(-weight, kind="stable")[: 256 - _EXACT]
     means = np.rint(sums[chosen] / weight[chosen, None]).astype(channels.dtype)
     return np.concatenate([channels[exact], means])
+
+
+class InlineVideo:
+    """Film of an environment. A notebook shows it as the result of a cell; :meth:`save` writes it to a file.
+
+    Args:
+        frames: Frames (W, height, width, 3) uint8 of W worlds, which are tiled.
+        fps: Frames per second.
+        title: Name of the film.
+
+    Raises:
+        MissingExtraError: The package imageio is not installed.
+        ValueError: There is no frame, or frames differ in size or dtype.
+    """
+
+    def __init__(self, frames: Iterable[np.ndarray], fps: float, title: str) -> None:
+        self.frames: list[np.ndarray] = [np.asarray(tile(frame)) for frame in frames]
+        self.fps = fps
+        self.title = title
+        with tempfile.TemporaryDirectory() as folder:
+            self._gif = write_video(Path(folder) / "film.gif", self.frames, fps).read_bytes()
+
+    def __repr__(self) -> str:
+        height, width, _ = self.frames[0].shape
+        length = f"{len(self.frames)} frames, {len(self.frames) / self.fps:.1f} s"
+        return f"<InlineVideo {self.title}: {width} x {height} pixels, {length}>"
+
+    def _repr_html_(self) -> str:
+        """Return HTML for notebooks, with the film as an animated GIF in it."""
+        height, width, _ = self.frames[0].shape
+        source = f"data:image/gif;base64,{base64.b64encode(self._gif).decode()}"
+        return f'<img alt="{html.escape(self.title)}" width="{width}" height="{height}" src="{source}">'
+
+    def save(self, path: str | Path) -> Path:
+        """Write the film as `.mp4`, `.gif` or `.png`; see :func:`gpu_envs.rendering.video.write_video`."""
+        return write_video(path, self.frames, self.fps)

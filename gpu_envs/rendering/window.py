@@ -11,8 +11,6 @@ import torch
 from gpu_envs.errors import GpuEnvsError, MissingExtraError, packages
 from gpu_envs.rendering.video import _to_numpy
 
-__all__ = ["Window"]
-
 
 class Window:
     """Window for `render_mode="human"`, opened by the first frame; pygame supports one window per process.

@@ -9,28 +9,25 @@ import torch
 from gymnasium import spaces
 
 import warp_kernels
-from gpu_envs.definition.env_summary import env_summary
-from gpu_envs.definition.environment import EnvDefinition
+from gpu_envs.definition.environment import EnvDefinition, changed_settings, env_summary
 from gpu_envs.errors import CaptureError, CheckpointError, ConfigError, ResetNeededError, shown
 from gpu_envs.runtime import cuda_graph, parameters, state_validation
-from gpu_envs.runtime.buffers import EnvBuffers
+from gpu_envs.runtime.buffers import AUTORESET, EnvBuffers
 from gpu_envs.runtime.cuda_graph import CapturedFunction
 from gpu_envs.runtime.episode_recorder import Episode, EpisodeRecorder
 from gpu_envs.runtime.illegal_actions import IllegalActions
-from gpu_envs.runtime.kernels import available_cores, choose_schedule, choose_threads
+from gpu_envs.runtime.kernels import BLOCK_DIMS, available_cores, choose_schedule, choose_threads
 from gpu_envs.runtime.launcher import KernelLauncher
 from gpu_envs.runtime.rollout.kernel_policy import KernelPolicy
 from gpu_envs.runtime.rollout.policy_rollout import PolicyRollout
 from gpu_envs.runtime.rollout.trace import RolloutTrace
-from gpu_envs.runtime.seeding import int_key, seed_keys, write_keys
-from gpu_envs.runtime.validation import changed_numbers, check_core_settings, check_elapsed
+from gpu_envs.runtime.seeding import check_elapsed, int_key, seed_keys, write_keys
 from gpu_envs.utils.devices import current_device_kept, host_view
 from gpu_envs.utils.settings import MAX_INT, check_value
 from gpu_envs.utils.summaries import Summarized, Summary
 from gpu_envs.utils.tensor_checks import check_frame, check_tensor, check_worlds, plain
-from warp_kernels import episode
-
-__all__ = ["Core", "Seed", "StepResult", "observations_before_autoreset"]
+from warp_kernels import episode, philox
+from warp_kernels.rules import Rules
 
 Seed = int | Sequence[int] | torch.Tensor
 """An int for all worlds, or one int per world."""
@@ -50,6 +47,22 @@ def observations_before_autoreset(core: Any) -> torch.Tensor:
     done = (core.terminated | core.truncated).unsqueeze(-1)
     unreset = core.obs.masked_fill((core.elapsed_steps == 0)[:, None, None], 0.0)
     return torch.where(done, core.final_obs, unreset)
+
+
+def _check_rules(env_id: str, rules: Rules) -> None:
+    """Raise a ConfigError if properties of the rules contradict each other, or a size exceeds the random streams'."""
+    turns, agents, components = rules.turn_based, rules.num_agents, rules.action_size
+    for is_valid, name, expected, value in (
+        (rules.masked or not turns, "rules.masked", "True where agents take turns", rules.masked),
+        (not rules.illegal_noop or (rules.masked and not turns), "rules.illegal_noop",
+         "False without masks or with turns", True),
+        (turns or not rules.shared_stake, "rules.shared_stake", "False unless agents take turns", True),
+        (agents > 1 or not turns, "the number of agents", ">= 2 where agents take turns", agents),
+        (agents <= philox.MAX_AGENTS, "the number of agents", f"<= {philox.MAX_AGENTS}", agents),
+        (components <= philox.MAX_DRAWS, "the number of action components", f"<= {philox.MAX_DRAWS}", components),
+    ):  # fmt: skip
+        if not is_valid:
+            raise ConfigError(f"{env_id}: {name}: expected {expected}, got {value}")
 
 
 class Core(Summarized):
@@ -90,6 +103,10 @@ class Core(Summarized):
             random stream.
     """
 
+    captures = True
+    """A step can be part of a CUDA graph."""
+    resumes_episodes = True
+    """A restored state continues its episodes."""
     _recorders: Sequence[EpisodeRecorder] = ()
     _last_rollout: Any = None
 
@@ -114,13 +131,25 @@ class Core(Summarized):
         domain_randomization: Mapping[str, tuple[float, float]] | None = None,
     ) -> None:
         rules = definition.rules
-        reuse_buffers = check_value(env_id, "reuse_buffers", reuse_buffers, bool)
-        fuse_fp = check_value(env_id, "fuse_fp", fuse_fp, bool | None)
+        _check_rules(env_id, rules)
+
+        def checked(name: str, value: Any, hint: Any, **bounds: Any) -> Any:
+            return check_value(env_id, name, value, hint, **bounds)
+
+        reuse_buffers = checked("reuse_buffers", reuse_buffers, bool)
+        fuse_fp = checked("fuse_fp", fuse_fp, bool | None)
+        num_envs = checked("num_envs", num_envs, int, ge=1, le=MAX_INT)
+        env_offset = checked("env_offset", env_offset, int, ge=0, le=MAX_INT - num_envs)
+        autoreset = checked("autoreset", autoreset, str, choices=tuple(AUTORESET))
+        illegal_actions = checked("illegal_actions", illegal_actions, str, choices=("error", "saturate", "loss"))
+        if illegal_actions == "loss" and not rules.turn_based:
+            words = "illegal_actions='loss' needs agents that take turns; use 'error' or 'saturate'"
+            raise ConfigError(f"{env_id}: {words}")
+        schedule = checked("schedule", schedule, str | None, choices=("fused", "phased"))
+        threads = checked("threads", threads, int | None, ge=1, le=MAX_INT)
+        block_dim = checked("block_dim", block_dim, int | None, choices=BLOCK_DIMS)
         self.domain_randomization: dict[str, tuple[float, float]] = parameters.check_ranges(
             env_id, definition, config, domain_randomization
-        )
-        check_core_settings(
-            env_id, rules, num_envs, autoreset, env_offset, illegal_actions, schedule, threads, block_dim
         )
         self.id = env_id
         self.config = config
@@ -151,7 +180,7 @@ class Core(Summarized):
         try:
             buffers = self._buffers = EnvBuffers(definition, num_envs, slots, device, ranges)
         except ConfigError as error:
-            settings = ", ".join(filter(None, (f"num_envs={num_envs}", changed_numbers(config))))
+            settings = ", ".join(filter(None, (f"num_envs={num_envs}", changed_settings(config))))
             raise ConfigError(f"{env_id}: {error}; the settings are {settings}") from error
         io = self._io = buffers.io
         self._reset_rows = {name: host_view(io[name]) for name in ("restart", "step", "seed", "world", "episode")}
@@ -492,7 +521,17 @@ class Core(Summarized):
             ConfigError: An unknown or fixed name, a tensor of another shape, or a value that is not finite, not an
                 int where one is needed, or outside the limits of the setting of this name.
         """
-        self._load_params(self._changed_params(values))
+        self._check_open()
+        table = parameters.changed(
+            self.id,
+            self.definition,
+            self.config,
+            self._buffers.params,
+            values,
+            num_envs=self.num_envs,
+            randomized=self.domain_randomization,
+        )
+        self._load_params(table)
 
     def get_params(self, envs: int | Sequence[int] | torch.Tensor | None = None) -> dict[str, torch.Tensor]:
         """Return the environment parameters by name, each (1,) or (E,); of the worlds ``envs`` (indices), each (W,).
@@ -669,19 +708,6 @@ class Core(Summarized):
                 tensor.copy_(state[name])
         self._load_params(state["params"].to(self.device))
         self._started = True
-
-    def _changed_params(self, values: Mapping[str, Any]) -> torch.Tensor:
-        """Return the table of parameters with other values, after all checks of :meth:`set_params`."""
-        self._check_open()
-        return parameters.changed(
-            self.id,
-            self.definition,
-            self.config,
-            self._buffers.params,
-            values,
-            num_envs=self.num_envs,
-            randomized=self.domain_randomization,
-        )
 
     @torch.inference_mode(False)
     def _load_params(self, table: torch.Tensor) -> None:

@@ -7,8 +7,6 @@ import torch
 
 import warp_kernels
 
-__all__ = ["WARM_UPS", "CapturedFunction", "capture"]
-
 WARM_UPS = 2
 """Runs before the capture, in which libraries choose their kernels and allocate their workspaces."""
 

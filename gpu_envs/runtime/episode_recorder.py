@@ -2,7 +2,7 @@
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import Any, Protocol, Self
+from typing import Any, Self
 
 import numpy as np
 import torch
@@ -10,8 +10,6 @@ import torch
 from gpu_envs.runtime import parameters
 from gpu_envs.runtime.buffers import EnvBuffers
 from gpu_envs.runtime.state_validation import check_episode
-
-__all__ = ["STATES_PER_BATCH", "Episode", "EpisodeRecorder", "ReplayCore"]
 
 _RESULTS = ("reward", "terminated", "truncated", "valid")
 STATES_PER_BATCH = 64
@@ -57,32 +55,6 @@ class Episode:
         return {f"state.{name}": values for name, values in self.state.items()} | named
 
 
-class ReplayCore(Protocol):
-    """The part of a core that draws the states of a recorded episode."""
-
-    num_envs: int
-    """Number of worlds E."""
-    alive: torch.Tensor
-    """Agents that act on the next step, (E, A) bool."""
-    to_move: torch.Tensor | None
-    """Agents that decide on the next step, (E, A) bool; None without turns."""
-
-    @property
-    def world_state(self) -> dict[str, torch.Tensor]:
-        """State of the rules by field, (E, ...), writable."""
-        ...
-
-    def reset(self) -> Any:
-        """Start episodes in all worlds."""
-
-    def set_params(self, **values: float | torch.Tensor) -> None:
-        """Set environment parameters, see `Core.set_params`."""
-
-    def render_frames(self, envs: Sequence[int], size: int) -> np.ndarray:
-        """Draw worlds: (W, size, size, 3) uint8."""
-        ...
-
-
 class EpisodeRecorder:
     """Recorder of whole episodes, made by :meth:`gpu_envs.runtime.core.Core.record_episodes`.
 
@@ -107,7 +79,7 @@ class EpisodeRecorder:
         buffers: EnvBuffers,
         envs: Sequence[int],
         env_offset: int,
-        make_core: Callable[[int], ReplayCore],
+        make_core: Callable[[int], Any],
     ) -> None:
         self.envs: tuple[int, ...] = tuple(envs)
         self.closed = False

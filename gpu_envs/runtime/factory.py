@@ -1,38 +1,23 @@
-"""Construction of cores by environment id: settings and definition."""
+"""Construction of cores by environment id: settings and definition, or a host environment."""
 
 import inspect
 from collections.abc import Collection, Iterable, Mapping
 from dataclasses import fields, replace
-from typing import Any
+from typing import Any, cast
 
 import torch
 from gymnasium.vector import AutoresetMode
 
 import warp_kernels
-from gpu_envs.definition.environment import EnvDefinition
+from gpu_envs.definition.environment import EnvDefinition, changed_settings
 from gpu_envs.definition.id_modules import NAMESPACE
 from gpu_envs.definition.registry import find
 from gpu_envs.definition.rules_errors import named_errors
 from gpu_envs.errors import ConfigError, UnexpectedArgumentError, shown
+from gpu_envs.host.environments import make_host_core
 from gpu_envs.runtime.core import Core
-from gpu_envs.runtime.validation import changed_numbers
-from gpu_envs.utils.autoreset import AUTORESET, autoreset_member
 from gpu_envs.utils.devices import resolve_device
 from gpu_envs.utils.settings import MAX_INT, build_config, check_value
-from gpu_envs.utils.suggestions import RENAMED, suggestion
-
-__all__ = [
-    "ELSEWHERE",
-    "LIMIT_NAMES",
-    "PLAYED",
-    "RUNNER",
-    "check_played",
-    "configured_definition",
-    "limit_name_of",
-    "make_core",
-    "suggested_calls",
-    "takes_turns",
-]
 
 LIMIT_NAMES = ("max_episode_steps", "max_cycles", "max_steps", "episode_length", "num_repetitions", "horizon")
 """Names of the time limit in settings: the common one, and those of mpe2, rware, WarpDrive, OpenSpiel's repeated games
@@ -41,12 +26,31 @@ PLAYED = {"max_episode_steps", "illegal_actions", "domain_randomization"}
 """Arguments of make_core that change the environment, as its own settings do. The others change how it runs."""
 ELSEWHERE = {"group", "agent", "opponents"}
 """Arguments of single-agent and row views, which other functions do not take."""
+AUTORESET: dict[AutoresetMode, str] = {
+    AutoresetMode.NEXT_STEP: "next_step",
+    AutoresetMode.SAME_STEP: "same_step",
+    AutoresetMode.DISABLED: "disabled",
+}
+"""Names of Gymnasium's autoreset modes in settings."""
 _REMOVED = {
     "devices": "run one process per GPU, with device='cuda:N' and env_offset= for its part of the worlds, or train "
     "with gpu-envs train --num-workers",
     "env_contiguous": "leave it out: the state is stored world by world",
 }
 """Arguments of earlier versions, with what to do instead."""
+
+
+def autoreset_mode(env_id: str, argument: str, mode: Any) -> AutoresetMode:
+    """Return Gymnasium's mode for a member, its value ("NextStep") or a name of `AUTORESET`.
+
+    Raises:
+        ConfigError: Naming the argument and the known modes.
+    """
+    for member, word in AUTORESET.items():
+        if isinstance(mode, (str, AutoresetMode)) and mode in (member, member.value, word):
+            return member
+    words = ", ".join(map(repr, AUTORESET.values())) + " or Gymnasium's AutoresetMode"
+    raise ConfigError(f"{env_id}: {argument}: expected one of {words}, got {shown(mode)}")
 
 
 def limit_name_of(kind: type) -> str | None:
@@ -116,11 +120,6 @@ def configured_definition(
     unknown = config.keys() - {field.name for field in fields(kind)}
     for name in sorted(unknown & _REMOVED.keys()):
         raise UnexpectedArgumentError(f"{entry.id}: unexpected keyword argument {name!r}; {_REMOVED[name]}")
-    for name in sorted(unknown & RENAMED.keys()):
-        if ELSEWHERE.intersection(RENAMED[name]):
-            raise UnexpectedArgumentError(
-                f"{entry.id}: unexpected keyword argument {name!r}; {suggestion(name, ELSEWHERE)}"
-            )
     for name in sorted(ELSEWHERE & unknown):
         known_settings = {key: config[key] for key in config.keys() - ELSEWHERE}
         calls = suggested_calls(entry.id, configured_definition(id, None, known_settings, refused)[2], config)
@@ -130,8 +129,8 @@ def configured_definition(
         with warp_kernels.building, named_errors():
             definition = build(settings)
     except ConfigError as error:  # sizes that depend on several settings
-        numbers = changed_numbers(settings)
-        raise ConfigError(f"{entry.id}: {error}{f'; the settings are {numbers}' if numbers else ''}") from error
+        changed = changed_settings(settings)
+        raise ConfigError(f"{entry.id}: {error}{f'; the settings are {changed}' if changed else ''}") from error
     if max_episode_steps is not None:
         limits = {"ge": 1, "le": MAX_INT}
         max_episode_steps = check_value(entry.id, "max_episode_steps", max_episode_steps, int | None, **limits)
@@ -159,13 +158,16 @@ def make_core(
     fuse_fp: bool | None = None,
     domain_randomization: Mapping[str, tuple[float, float]] | None = None,
     max_episode_steps: int | None = None,
+    workers: int = 1,
+    worker_timeout: float = 300.0,
     **config: Any,
 ) -> Core:
     """Make the stacked-tensor environment of an id, with the arguments of ``Core`` and its settings.
 
     ``max_episode_steps`` truncates longer episodes [steps]. The reference environments have other names for the limit:
     ``max_cycles`` (MPE), ``max_steps`` (RWARE), ``episode_length`` (Tag) and ``num_repetitions`` (matrix games). With
-    these names the limit does what it does there.
+    these names the limit does what it does there. ``workers`` and ``worker_timeout`` are for environments in plain
+    Python, see :func:`gpu_envs.from_pettingzoo`.
 
     Raises:
         UnknownEnvironmentError: The id is unknown.
@@ -173,18 +175,39 @@ def make_core(
         DeviceError: The device is not available.
     """
     arguments = {argument for argument, value in locals().items() if value is not _DEFAULTS.get(argument)} & RUNNER
+    spec = find(id)
+    mode = AUTORESET[autoreset_mode(spec.id, "autoreset", autoreset)]
+    if spec.host is not None:
+        _check_host(spec.id, arguments)
+        core = make_host_core(
+            spec.id,
+            *spec.host,
+            config,
+            num_envs=num_envs,
+            device=device,
+            autoreset=mode,
+            reuse_buffers=reuse_buffers,
+            seed=seed,
+            env_offset=env_offset,
+            illegal_actions=illegal_actions,
+            max_episode_steps=max_episode_steps,
+            workers=workers,
+            worker_timeout=worker_timeout,
+        )
+        return cast(Core, core)  # it offers the same interface
     name, settings, definition = configured_definition(id, max_episode_steps, config, arguments)
-    mode = autoreset_member(autoreset)
-    if mode is None:
-        words = ", ".join(map(repr, AUTORESET.values())) + " or Gymnasium's AutoresetMode"
-        raise ConfigError(f"{name}: autoreset: expected one of {words}, got {shown(autoreset)}")
+    for argument, option in (("workers", " and --env-workers"), ("worker_timeout", "")):
+        if argument in arguments:
+            raise ConfigError(
+                f"{name}: {argument}: expected none, as kernels play all worlds; leave {argument}{option} out"
+            )
     return Core(
         definition,
         env_id=name,
         config=settings,
         num_envs=num_envs,
         device=resolve_device(device),
-        autoreset=AUTORESET[mode],
+        autoreset=mode,
         reuse_buffers=reuse_buffers,
         seed=seed,
         env_offset=env_offset,
@@ -204,6 +227,13 @@ _DEFAULTS = {
 }
 RUNNER = set(_DEFAULTS)
 """Arguments of make_core that are not settings of an environment."""
+
+
+def _check_host(env_id: str, arguments: Collection[str]) -> None:
+    """Raise a ConfigError if an argument that only kernels have is given for a host environment."""
+    for name in ("schedule", "threads", "block_dim", "fuse_fp", "domain_randomization"):
+        if name in arguments:
+            raise ConfigError(f"{env_id}: {name}: expected none, as a host environment has no kernels; leave it out")
 
 
 def check_played(prefix: str, names: Iterable[str], hint: str = "leave it out") -> None:

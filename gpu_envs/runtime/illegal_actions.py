@@ -8,8 +8,6 @@ from gpu_envs.definition.environment import EnvDefinition
 from gpu_envs.errors import ActionError
 from warp_kernels import episode
 
-__all__ = ["IllegalActions"]
-
 _REASONS = {
     episode.OUT_OF_RANGE: "is out of range",
     episode.NOT_FINITE: "is not finite",

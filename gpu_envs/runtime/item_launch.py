@@ -11,8 +11,6 @@ from gpu_envs.definition.rules_errors import record_kernel
 from gpu_envs.runtime.thread_pool import ThreadedRun, ThreadingHeuristic
 from gpu_envs.utils.devices import current_device_kept
 
-__all__ = ["ItemLaunch", "ItemLaunches"]
-
 PARTS_PER_THREAD = 4
 """Parts per CPU thread that items are split into; a late thread runs fewer of them."""
 GPU_BLOCK_DIM = 128
@@ -112,28 +110,14 @@ class ItemLaunches:
             for launch in self.launches:
                 launch.launch()
             return
-        _ItemsRun(self.launches, self._num_parts, self._threads, self._heuristic, parallel).run()
 
+        def perform(part: int) -> None:
+            if part == 0:
+                for launch in self.launches:
+                    launch.launch()
+                return
+            index, number = divmod(part - 1, self._num_parts)
+            self.launches[index].launch(1 + number)
 
-class _ItemsRun(ThreadedRun):
-    """One run of several launches; their parts are in one queue, launch by launch."""
-
-    def __init__(
-        self,
-        launches: Sequence[ItemLaunch],
-        num_parts: int,
-        threads: int,
-        heuristic: ThreadingHeuristic,
-        parallel: bool | None,
-    ) -> None:
-        super().__init__(num_parts * len(launches), threads, heuristic, parallel)
-        self._launches, self._parts_each = launches, num_parts
-
-    def perform(self, part: int) -> None:
-        """Launch a part of one launch, or all of all."""
-        if part == 0:
-            for launch in self._launches:
-                launch.launch()
-            return
-        index, number = divmod(part - 1, self._parts_each)
-        self._launches[index].launch(1 + number)
+        num_parts = self._num_parts * len(self.launches)  # in one queue, launch by launch
+        ThreadedRun(perform, num_parts, self._threads, self._heuristic, parallel).run()

@@ -1,33 +1,17 @@
-"""Kernels, built once per process, and the choice of schedule, threads and threads per block."""
+"""Kernels, built once per process, and the choice of schedule, shards, threads and threads per block."""
 
 import contextlib
 import os
 from collections.abc import Iterator
 from contextvars import ContextVar
 from functools import cache
+from itertools import pairwise
 from typing import Any
 
 import torch
 
 from warp_kernels.framework.schedules import Program, build, build_play
 from warp_kernels.rules import Rules
-
-__all__ = [
-    "BLOCKS_PER_MULTIPROCESSOR",
-    "BLOCK_DIMS",
-    "MAX_FUSED_AGENTS",
-    "MIN_ROWS_PER_SHARD",
-    "MIN_ROWS_PER_THREAD",
-    "MIN_WORLDS_PER_ROLLOUT_SHARD",
-    "SHARDS_PER_THREAD",
-    "available_cores",
-    "choose_block_dim",
-    "choose_schedule",
-    "choose_threads",
-    "kernel_program",
-    "limited_cores",
-    "rollout_kernel",
-]
 
 MAX_FUSED_AGENTS = 8
 """Most agents per world with which a GPU thread plays a whole world; with more, each agent has a thread."""
@@ -106,3 +90,15 @@ def choose_threads(num_envs: int, num_agents: int, device: torch.device) -> int:
     if device.type != "cpu":
         return 1
     return max(1, min(available_cores(), num_envs, num_envs * num_agents // MIN_ROWS_PER_THREAD))
+
+
+def split_worlds(num_envs: int, parts: int) -> list[tuple[int, int]]:
+    """Return the first world and the end of each part; the parts are consecutive.
+
+    Args:
+        num_envs: Number of worlds E.
+        parts: Number of parts. Their sizes differ by at most 1, and larger parts come first.
+    """
+    size, larger = divmod(num_envs, parts)
+    edges = [part * size + min(part, larger) for part in range(parts + 1)]
+    return list(pairwise(edges))

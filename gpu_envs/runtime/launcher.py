@@ -18,17 +18,16 @@ from gpu_envs.runtime.kernels import (
     choose_block_dim,
     kernel_program,
     rollout_kernel,
+    split_worlds,
 )
 from gpu_envs.runtime.thread_pool import ThreadedRun, ThreadingHeuristic
 from gpu_envs.utils.devices import current_device_kept
 from gpu_envs.utils.spare_arrays import SpareArrays
-from gpu_envs.utils.world_split import split_worlds
 from warp_kernels.framework.schedules import FUSED, LaunchStage, Program
 from warp_kernels.rules import WORLD, Rules
 
-__all__ = ["Copies", "KernelLauncher"]
-
 T = TypeVar("T")
+Copies = Sequence[tuple[np.ndarray, np.ndarray]]  # target and source, each led by the worlds
 
 
 class _LazyValues(dict[str, T]):
@@ -62,7 +61,7 @@ class KernelLauncher:
         arguments: Params, State and IO structs of all launches; they keep the memory of their arrays.
         shards: First and last world of every launch. Shard 0 is the whole batch; the others are parts of it for
             several threads.
-        rollout_shards: Parts of the batch for several threads in rollouts with policies.
+        rollout_shards: Parts of the batch for several threads in rollouts with policies; [] for one thread.
     """
 
     def __init__(
@@ -94,7 +93,10 @@ class KernelLauncher:
         if count > 1:
             self.shards += split_worlds(num_envs, count)
         self.rollout_threads = rollout_threads
-        self.rollout_shards: list[tuple[int, int]] = _rollout_shards(num_envs, rollout_threads)
+        self.rollout_shards: list[tuple[int, int]] = []
+        count = min(num_envs // MIN_WORLDS_PER_ROLLOUT_SHARD, SHARDS_PER_THREAD * rollout_threads)
+        if rollout_threads > 1 and count > 1:
+            self.rollout_shards = split_worlds(num_envs, count)
         self.heuristics: defaultdict[str, ThreadingHeuristic] = defaultdict(ThreadingHeuristic)  # by kind of run
         self._streams: dict[int, wp.Stream] = {}
         self._torch_device = device
@@ -186,7 +188,7 @@ class KernelLauncher:
             for command in launches[0]:
                 command.launch()
         else:
-            _WorldsRun(self, f"{name} {steps.bit_length()}", launches).run()
+            self._run_shards(f"{name} {steps.bit_length()}", launches)
 
     def play(self, steps: int) -> None:
         """Sample actions and step, ``steps`` times. Observations are undefined until the step that must follow."""
@@ -237,8 +239,29 @@ class KernelLauncher:
         clones = [] if reuse else [spares.take() for spares in self._spares]
         inputs = [] if source is None else [(self._buffer_array, source)]
         outputs = list(zip(clones, self._result_arrays, strict=False))
-        _WorldsRun(self, "step", launches, inputs, outputs).run()
+        self._run_shards("step", launches, inputs, outputs)
         return self._results if reuse else [torch.from_numpy(clone) for clone in clones]
+
+    def _run_shards(self, name: str, launches: list[list[Any]], inputs: Copies = (), outputs: Copies = ()) -> None:
+        """Run launches by shard on the threads that the times of earlier runs of this name recommend.
+
+        Args:
+            name: Key of those times.
+            launches: Commands by shard.
+            inputs: Arrays to copy before the launches of a shard.
+            outputs: Arrays to copy after them.
+        """
+
+        def perform(part: int) -> None:
+            first, end = self.shards[part]
+            for target, source in inputs:
+                target[first:end] = source[first:end]
+            for command in launches[part]:
+                command.launch()
+            for target, source in outputs:
+                target[first:end] = source[first:end]
+
+        ThreadedRun(perform, len(launches) - 1, self.threads, self.heuristics[name]).run()
 
     def stream(self) -> wp.Stream:
         """Return torch's current stream as Warp's, wrapped once."""
@@ -247,45 +270,3 @@ class KernelLauncher:
         if stream is None:
             stream = self._streams[current.cuda_stream] = wp.stream_from_torch(current)
         return stream
-
-
-Copies = Sequence[tuple[np.ndarray, np.ndarray]]  # target and source, each led by the worlds
-
-
-def _rollout_shards(num_envs: int, threads: int) -> list[tuple[int, int]]:
-    """Return first and last world of the shards of rollouts; [] for one thread."""
-    count = min(num_envs // MIN_WORLDS_PER_ROLLOUT_SHARD, SHARDS_PER_THREAD * threads)
-    return split_worlds(num_envs, count) if threads > 1 and count > 1 else []
-
-
-class _WorldsRun(ThreadedRun):
-    """One run over all worlds, whose parts are shards.
-
-    Args:
-        launcher: Its shards, and the times of its earlier runs.
-        name: Key of those times.
-        launches: Commands by shard.
-        inputs: Arrays to copy before the launches of a shard.
-        outputs: Arrays to copy after them.
-    """
-
-    def __init__(
-        self,
-        launcher: KernelLauncher,
-        name: str,
-        launches: list[list[Any]],
-        inputs: Copies = (),
-        outputs: Copies = (),
-    ) -> None:
-        super().__init__(len(launches) - 1, launcher.threads, launcher.heuristics[name])
-        self._launcher, self._launches, self._inputs, self._outputs = launcher, launches, inputs, outputs
-
-    def perform(self, part: int) -> None:
-        """Run a shard."""
-        first, end = self._launcher.shards[part]
-        for target, source in self._inputs:
-            target[first:end] = source[first:end]
-        for command in self._launches[part]:
-            command.launch()
-        for target, source in self._outputs:
-            target[first:end] = source[first:end]

@@ -14,8 +14,6 @@ from gpu_envs.utils.settings import MAX_FLOAT, bounds_of
 from gpu_envs.utils.suggestions import unknown_name_message
 from gpu_envs.utils.tensor_checks import plain
 
-__all__ = ["changed", "check_ranges", "finite_limits", "limits", "read"]
-
 
 def read(
     definition: EnvDefinition, table: torch.Tensor, num_envs: int, envs: torch.Tensor | None

@@ -1,4 +1,4 @@
-"""Keys of the worlds' random streams."""
+"""Arguments of a reset: keys of the worlds' random streams, and step counts at which episodes start."""
 
 from typing import Any
 
@@ -6,10 +6,9 @@ import numpy as np
 import torch
 
 from gpu_envs.errors import ConfigError, shown
-from gpu_envs.utils.tensor_checks import check_tensor
+from gpu_envs.utils.settings import MAX_INT
+from gpu_envs.utils.tensor_checks import check_tensor, plain
 from warp_kernels import episode
-
-__all__ = ["int_key", "seed_keys", "write_keys"]
 
 
 def seed_keys(env_id: str, seed: Any, like: torch.Tensor) -> torch.Tensor | int:
@@ -70,3 +69,28 @@ def write_keys(buffers: dict[str, Any], keys: torch.Tensor | int, indices: Any, 
             buffers[name][:] = value
         else:
             buffers[name].copy_(torch.where(mask, value, buffers[name]))
+
+
+def check_elapsed(env_id: str, steps: Any, mask: torch.Tensor | None, limit: int, clock: torch.Tensor) -> Any:
+    """Return the step counts at which episodes start, (E,) int32, or 0 if none are given.
+
+    Args:
+        env_id: ID of the environment, for messages.
+        steps: (E,) int64 or int32, or None.
+        mask: (E,) bool, the worlds whose counts are used; None for all.
+        limit: Time limit [steps]; 0 for none.
+        clock: Step counters of the core, (E,) int32.
+
+    Raises:
+        ActionError: Wrong shape, dtype or device.
+        ConfigError: A step count outside [0, limit).
+    """
+    if steps is None:
+        return 0
+    counts = steps.long() if plain(steps) and steps.dtype == torch.int32 else steps
+    check_tensor(env_id, "elapsed_steps", counts, tuple(clock.shape), torch.int64, clock.device)
+    clocks = counts if mask is None else counts.masked_fill(~mask, 0)
+    low, high = map(int, clocks.aminmax())
+    if low < 0 or high >= (limit or MAX_INT):
+        raise ConfigError(f"{env_id}: elapsed_steps: expected values in [0, {limit or MAX_INT}), got {low} to {high}")
+    return clocks.int()

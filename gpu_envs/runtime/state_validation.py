@@ -13,8 +13,6 @@ from gpu_envs.utils.tensor_checks import plain
 if TYPE_CHECKING:
     from gpu_envs.runtime.buffers import EnvBuffers
 
-__all__ = ["Range", "check", "check_episode", "upgraded"]
-
 Range = tuple[float | None, float | None]  # lowest and highest value; None for none
 
 

@@ -2,24 +2,11 @@
 
 import os
 from _thread import allocate_lock
-from abc import ABC, abstractmethod
 from collections import deque
 from collections.abc import Callable
 from queue import Empty, SimpleQueue
 from threading import Thread
 from time import perf_counter, sleep
-
-__all__ = [
-    "MAX_TRIAL_INTERVAL",
-    "MIN_PARALLEL_SECONDS",
-    "TRIAL_INTERVAL",
-    "TRIAL_RUNS",
-    "ThreadWorker",
-    "ThreadedRun",
-    "ThreadingHeuristic",
-    "acquire_workers",
-    "release_workers",
-]
 
 MIN_PARALLEL_SECONDS = 50e-6
 """Shortest single-threaded run [s] worth sharing; waking another thread takes about 30 µs."""
@@ -146,14 +133,15 @@ class ThreadingHeuristic:
             self._single = seconds
 
 
-class ThreadedRun(ABC):
+class ThreadedRun:
     """One run of some work: by this thread alone, or by several threads that share a queue of its parts.
 
     Part 0 is the whole work; the other parts make it up. This thread takes parts from the front of the queue, the
     others take them from the end. A late or slow thread does less, and a part mostly stays in the cache of the same
-    core. Define :meth:`perform` and call :meth:`run`.
+    core.
 
     Args:
+        perform: Function that does a part of the work, in any thread.
         num_parts: Number of parts, without the whole.
         threads: Number of threads.
         heuristic: Times of the earlier runs of this work.
@@ -161,18 +149,19 @@ class ThreadedRun(ABC):
     """
 
     def __init__(
-        self, num_parts: int, threads: int, heuristic: ThreadingHeuristic, parallel: bool | None = None
+        self,
+        perform: Callable[[int], None],
+        num_parts: int,
+        threads: int,
+        heuristic: ThreadingHeuristic,
+        parallel: bool | None = None,
     ) -> None:
-        self._num_parts, self._threads, self._heuristic = num_parts, threads, heuristic
+        self._perform, self._num_parts, self._threads, self._heuristic = perform, num_parts, threads, heuristic
         self._forced = parallel
         self._queue: deque[int] = deque()
         self._errors: list[BaseException] = []
         self._workers: list[ThreadWorker] = []
         self._helping: list[None] = []  # an entry for every worker that performs parts
-
-    @abstractmethod
-    def perform(self, part: int) -> None:
-        """Do a part of the work, in any thread."""
 
     def run(self) -> None:
         """Do all of the work.
@@ -219,7 +208,7 @@ class ThreadedRun(ABC):
             except IndexError:  # another thread took the last one
                 return
             try:
-                self.perform(part)
+                self._perform(part)
             except BaseException as error:  # noqa: BLE001  # raised by run
                 self._errors.append(error)
 

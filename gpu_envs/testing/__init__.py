@@ -10,10 +10,4 @@ if TYPE_CHECKING:
 
 __all__ = ["check_env", "compile_for_cuda", "iter_checks"]
 
-__getattr__, __dir__ = lazy_exports(
-    __name__,
-    {
-        **dict.fromkeys(__all__, "gpu_envs.testing.env_checker"),
-        "compile_for_cuda": "gpu_envs.testing.cuda_compilation",
-    },
-)
+__getattr__, __dir__ = lazy_exports(__name__)

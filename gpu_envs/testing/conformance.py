@@ -10,16 +10,6 @@ from gpu_envs.runtime.core import Core
 from gpu_envs.testing import phase_diagnosis
 from gpu_envs.testing.reference_checks import LIMIT, RESULTS, SEED, STEPS, Step, Subject, play
 
-__all__ = [
-    "check_autoreset",
-    "check_copies",
-    "check_random_play",
-    "check_schedules",
-    "check_seeds",
-    "check_state",
-    "check_worlds",
-]
-
 
 def check_seeds(subject: Subject) -> None:
     """Check that equal seeds give equal trajectories, in a new core and in a used one."""

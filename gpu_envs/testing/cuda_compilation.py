@@ -11,8 +11,6 @@ from gpu_envs.errors import ConfigError
 from gpu_envs.runtime.factory import configured_definition
 from gpu_envs.runtime.kernels import choose_schedule, kernel_program
 
-__all__ = ["compile_for_cuda"]
-
 
 def compile_for_cuda(id: str, architecture: int = 90, **config: Any) -> int:
     """Compile the kernels of a step into machine code of an NVIDIA GPU, in the schedule that a GPU takes.

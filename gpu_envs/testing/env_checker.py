@@ -1,15 +1,18 @@
 """Check that an environment satisfies the tensor contract; it stops at the first violation."""
 
+from __future__ import annotations
+
 import math
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
 from typing import Any, cast
 
 import numpy as np
 import torch
 from gymnasium import spaces
 
-from gpu_envs.definition.env_summary import changed_settings
+from gpu_envs.definition.environment import changed_settings
 from gpu_envs.definition.observation_shapes import DTYPES, observation_blocks
 from gpu_envs.definition.registry import find
 from gpu_envs.descriptions import describe_observations
@@ -17,21 +20,60 @@ from gpu_envs.errors import ActionError, ConfigError
 from gpu_envs.runtime.core import Core
 from gpu_envs.runtime.factory import configured_definition
 from gpu_envs.testing import conformance, reference_checks
-from gpu_envs.testing.check_report import CheckReport, PassedCheck
 from gpu_envs.testing.reference_checks import STEPS, Subject
 from gpu_envs.utils.settings import MAX_INT, check_value
+from gpu_envs.utils.summaries import Summarized, Summary
 
-__all__ = [
-    "LAWS",
-    "build_subject",
-    "check_build",
-    "check_definition",
-    "check_ends",
-    "check_env",
-    "check_refusals",
-    "check_tensors",
-    "iter_checks",
-]
+
+@dataclass(frozen=True)
+class PassedCheck:
+    """A check that an environment has passed."""
+
+    name: str
+    """Name of the check."""
+    description: str
+    """Property that it compares."""
+    seconds: float
+    """Duration [s]."""
+    reached: str = ""
+    """What the check has reached, such as ends of episodes."""
+
+
+@dataclass(frozen=True, repr=False)
+class CheckReport(Summarized):
+    """Checks that an environment has passed, as ``print`` and notebooks show them."""
+
+    env_id: str
+    """ID of the environment."""
+    settings: str
+    """Settings that differ from their defaults; empty if there are none."""
+    checks: Sequence[PassedCheck]
+    """All checks in their order."""
+
+    @property
+    def seconds(self) -> float:
+        """Duration of all checks [s]."""
+        return sum(check.seconds for check in self.checks)
+
+    def __repr__(self) -> str:
+        """Return a line for the environment and one per check."""
+        settings = f" ({self.settings})" if self.settings else ""
+        width = max(len(check.name) for check in self.checks)
+        lines = [f"  {check.name:{width}}  {_check_line(check)}" for check in self.checks]
+        title = f"{self.env_id}{settings} passed all {len(self.checks)} checks in {self.seconds:.1f} s"
+        return "\n".join([title, *lines])
+
+    def _summary(self) -> Summary:
+        rows = [(check.name, _check_line(check), f"{check.seconds:.2f}") for check in self.checks]
+        facts = {"result": f"passed all {len(self.checks)} checks", "settings": self.settings or None}
+        columns = ("check", "compared property", "seconds")
+        return Summary(self.env_id, {**facts, "seconds": f"{self.seconds:.1f}"}, columns, rows)
+
+
+def _check_line(check: PassedCheck) -> str:
+    """Return the description of a check, and what it has reached."""
+    return f"{check.description} ({check.reached})" if check.reached else check.description
+
 
 Law = Callable[[Subject], str | None]
 """Type of a check."""

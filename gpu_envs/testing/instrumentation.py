@@ -13,10 +13,8 @@ from typing import Any
 import warp as wp
 
 import warp_kernels
-from gpu_envs.definition.rules_errors import author_functions
 from warp_kernels.rules import Rules
-
-__all__ = ["LONGEST_LOOP", "MARK", "Site", "instrument"]
+from warp_kernels.rules_source import rules_functions
 
 MARK = "gpu-envs-fault"
 """First word of a line that a check prints; kind, number of the site, value, size and world follow."""
@@ -114,7 +112,7 @@ class Site:
 def instrument(rules: Rules) -> list[Site]:
     """Add checks to the functions of rules and to those that they call; return the checked places by number."""
     sites: list[Site] = []
-    for function in author_functions(rules):
+    for function in rules_functions(rules):
         adjoint = function.adj
         if adjoint.filename.startswith(FRAMEWORK) or function.native_snippet:
             continue

@@ -17,8 +17,6 @@ from typing import Any
 from gpu_envs import errors
 from gpu_envs.errors import ConformanceError, GpuEnvsError, shown
 
-__all__ = ["LONGEST_PHASE", "check_memory"]
-
 LONGEST_PHASE = 60.0
 """Most time that a phase may take in one world [s]."""
 _PROGRESS = struct.Struct("iiid")
@@ -51,7 +49,7 @@ def check_memory(id: str, num_steps: int | None = None, num_envs: int = 12, **co
         progress.write_bytes(bytes(_PROGRESS.size))
         order = {"id": id, "steps": num_steps, "worlds": num_envs, "config": config, "folder": folder}
         environment = os.environ | {"PYTHONPATH": os.pathsep.join(filter(None, sys.path))}
-        command = [sys.executable, "-m", "gpu_envs.testing.memory_check", json.dumps(order)]
+        command = [sys.executable, "-P", "-m", "gpu_envs.testing.memory_check", json.dumps(order)]
         with (Path(folder) / "output").open("w+b") as output:
             child = subprocess.Popen(command, env=environment, stdout=output, stderr=subprocess.STDOUT)
             try:

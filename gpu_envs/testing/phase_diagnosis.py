@@ -15,8 +15,6 @@ from warp_kernels.framework.step import step_phases
 from warp_kernels.framework.thread_orders import ORDERS, USUAL, permutation, reorder
 from warp_kernels.rules import AGENT, WORLD, Phase
 
-__all__ = ["AUTHORS", "SHARED", "PhasePlayer", "find_env_dependence", "name_of"]
-
 SHARED = ("params",)
 """Entries of a state that are shared by all worlds."""
 AUTHORS = {

@@ -10,8 +10,6 @@ from gpu_envs.definition.environment import EnvDefinition
 from gpu_envs.errors import ConformanceError
 from gpu_envs.runtime.core import Core
 
-__all__ = ["LIMIT", "MOST_STEPS", "RESULTS", "SEED", "STEPS", "WORLDS", "Step", "Subject", "bits", "place_of", "play"]
-
 WORLDS = 12  # worlds of a tested core
 STEPS = 24  # steps of a comparison with a short time limit, and after the first episodes of whole ones
 LIMIT = 8  # short time limit [steps], so that every world starts several episodes

@@ -8,8 +8,6 @@ import torch
 from gpu_envs.errors import ConfigError
 from gpu_envs.utils.suggestions import unknown_name_message
 
-__all__ = ["of_agent", "rows_index", "scatter_actions"]
-
 T = TypeVar("T")
 
 

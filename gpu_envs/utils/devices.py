@@ -11,8 +11,6 @@ import warp as wp
 import warp_kernels
 from gpu_envs.errors import DeviceError, shown
 
-__all__ = ["current_device_kept", "host_view", "resolve_device"]
-
 _EXPECTED = "device: expected 'cpu', 'cuda' or 'cuda:N', got"
 
 

@@ -1,10 +1,8 @@
 """A mapping that keeps the entries used last."""
 
 from collections import OrderedDict
-from collections.abc import Callable, Iterator, MutableMapping
-from typing import Any, TypeVar
-
-__all__ = ["LRUCache"]
+from collections.abc import Callable, Iterator, MutableMapping, Sized
+from typing import TypeVar, cast
 
 K = TypeVar("K")
 V = TypeVar("V")
@@ -18,16 +16,12 @@ class LRUCache(MutableMapping[K, V]):
 
     Args:
         max_items: Maximum number of entries; None for no limit.
-        max_bytes: Maximum sum of the entries' sizes [bytes]; None for no limit.
-        size_of: Function that returns the size of a value [bytes]; needed with ``max_bytes``.
+        max_bytes: Maximum sum of the lengths of values [bytes]; None for no limit.
     """
 
-    def __init__(
-        self, max_items: int | None = None, max_bytes: int | None = None, size_of: Callable[[Any], int] = len
-    ) -> None:
+    def __init__(self, max_items: int | None = None, max_bytes: int | None = None) -> None:
         self.max_items: int | None = max_items
         self.max_bytes: int | None = max_bytes
-        self._size_of = size_of
         self._entries: OrderedDict[K, V] = OrderedDict()  # the most recently used last
         self._bytes = 0
 
@@ -40,13 +34,13 @@ class LRUCache(MutableMapping[K, V]):
         self.pop(key, None)
         self._entries[key] = value
         if self.max_bytes is not None:
-            self._bytes += self._size_of(value)
+            self._bytes += len(cast(Sized, value))
         self.trim(self.max_items)
 
     def __delitem__(self, key: K) -> None:
         value = self._entries.pop(key)
         if self.max_bytes is not None:
-            self._bytes -= self._size_of(value)
+            self._bytes -= len(cast(Sized, value))
 
     def __contains__(self, key: object) -> bool:
         return key in self._entries

@@ -5,8 +5,6 @@ from __future__ import annotations
 import torch
 from torch import Tensor
 
-__all__ = ["ObservedTurns", "takes_in"]
-
 
 def takes_in(obs: Tensor, earlier: Tensor, to_move: Tensor, begins: Tensor) -> Tensor:
     """Return which agents advance the hidden state of a recurrent policy in a step, (..., E, n) bool.

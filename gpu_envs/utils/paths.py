@@ -2,15 +2,15 @@
 
 import contextlib
 import os
+import threading
 from collections.abc import Iterator
 from pathlib import Path
 
 from gpu_envs.errors import ConfigError
 
-__all__ = ["LONGEST", "check_file", "check_folder", "existing_folder", "utf8_name"]
-
 LONGEST = 200
 """Maximum length of a file name [bytes]; file systems allow 255, and temporary names are longer."""
+_SAFE_PATH = threading.Lock()  # held while the environment of this process is changed
 
 
 @contextlib.contextmanager
@@ -75,3 +75,18 @@ def _nearest(path: Path) -> Path:
     if new and (longest := max(len(os.fsencode(parent)) for parent in new)) > LONGEST:
         raise ConfigError(f"{str(path)!r:.80}: expected names of at most {LONGEST} bytes, got one of {longest}")
     return nearest
+
+
+@contextlib.contextmanager
+def safe_path() -> Iterator[None]:
+    """Start processes without the working folder in their module search path, which `python -c` adds."""
+    with _SAFE_PATH:
+        previous = os.environ.get("PYTHONSAFEPATH")
+        os.environ["PYTHONSAFEPATH"] = "1"
+        try:
+            yield
+        finally:
+            if previous is None:
+                del os.environ["PYTHONSAFEPATH"]
+            else:
+                os.environ["PYTHONSAFEPATH"] = previous

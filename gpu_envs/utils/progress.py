@@ -4,12 +4,14 @@ import importlib.util
 import math
 import sys
 import time
+from collections.abc import Callable
 from types import TracebackType
-from typing import Any, Protocol, Self, TextIO
+from typing import Any, Self, TextIO
 
 from gpu_envs.utils.terminal import MARGIN, is_terminal, short_number, shorten
 
-__all__ = ["Progress", "ProgressBar"]
+Progress = Callable[[int, str], None]
+"""Function that shows the completed amount of long work and a short text, such as a `ProgressBar`."""
 
 WIDE, NARROW = 120, 60
 """Widths of a terminal: from the first the bar is long, below the second there is none."""
@@ -115,11 +117,3 @@ def _words_column(table_column: Any) -> Any:
             return Cut(task.description)
 
     return Words(table_column)
-
-
-class Progress(Protocol):
-    """Function to which long work reports its progress."""
-
-    def __call__(self, done: int, text: str) -> None:
-        """Show the completed amount and a short text."""
-        ...

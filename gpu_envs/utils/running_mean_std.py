@@ -4,8 +4,6 @@ from collections.abc import Callable
 
 import torch
 
-__all__ = ["RunningMeanStd", "Statistics", "merge_rows"]
-
 Statistics = tuple[torch.Tensor, torch.Tensor, torch.Tensor]  # mean, variance and count
 
 
@@ -54,20 +52,12 @@ class RunningMeanStd:
     Args:
         shape: Shape of one row.
         device: Device of the tensors.
-        epsilon: Weight of the initial mean 0 and variance 1.
-        dtype: Dtype of mean and variance; the count is float64.
     """
 
-    def __init__(
-        self,
-        shape: tuple[int, ...],
-        device: torch.device,
-        epsilon: float = 1e-4,
-        dtype: torch.dtype = torch.float64,
-    ) -> None:
-        self.mean = torch.zeros(shape, dtype=dtype, device=device)
-        self.var = torch.ones(shape, dtype=dtype, device=device)
-        self.count = torch.full((), epsilon, dtype=torch.float64, device=device)
+    def __init__(self, shape: tuple[int, ...], device: torch.device) -> None:
+        self.mean = torch.zeros(shape, dtype=torch.float64, device=device)
+        self.var = torch.ones(shape, dtype=torch.float64, device=device)
+        self.count = torch.full((), 1e-4, dtype=torch.float64, device=device)  # the weight of these two
 
     def update(self, values: torch.Tensor, valid: torch.Tensor) -> None:
         """Count the valid rows of a batch.
@@ -80,4 +70,4 @@ class RunningMeanStd:
         self.mean: torch.Tensor
         self.var: torch.Tensor
         self.count: torch.Tensor
-        self.mean, self.var, self.count = merge_rows(statistics, values.to(self.mean.dtype), valid)
+        self.mean, self.var, self.count = merge_rows(statistics, values.double(), valid)

@@ -17,24 +17,6 @@ from typing import Any, TypeVar, Union, get_args, get_origin, get_type_hints
 from gpu_envs.errors import ConfigError, UnexpectedArgumentError, shown
 from gpu_envs.utils.suggestions import foreign_name_hint, similar_names, suggestion
 
-__all__ = [
-    "MAX_FLOAT",
-    "MAX_INT",
-    "MAX_SIZE",
-    "Bounds",
-    "bounds_of",
-    "build_config",
-    "check_settings",
-    "check_value",
-    "complete_settings",
-    "default_of",
-    "exact_int",
-    "has_default",
-    "parse_value",
-    "setting",
-    "unmet_requirement",
-]
-
 C = TypeVar("C")
 
 MAX_INT = 2**31 - 1
@@ -49,6 +31,8 @@ _HOST_INT = 2**63 - 1
 """Ints that no kernel reads, such as a number of training steps, fit int64."""
 _NONE: Mapping[str, Any] = {}
 _NAMED_VALUES = {"True": True, "False": False, "None": None}
+is_name = re.compile(r"[^\W\d][\w.]*:[^\W\d]\w*").fullmatch
+"""Whether a text has the form "module:NAME"."""
 _DIGITS = re.compile(r"[+-]?\d+(_\d+)+").fullmatch  # Python's underscores, which JSON does not have
 _MAX_EXPONENT = 40
 """Larger numbers are never ints that a setting allows; 1e999999999 would not fit into memory."""
@@ -71,6 +55,8 @@ class Bounds:
     """Limit that values must stay below."""
     choices: tuple[Any, ...] = ()
     """Allowed values; empty: any."""
+    by_name: bool = False
+    """Whether "module:NAME" is allowed, in addition to `choices`."""
 
     def allow(self, value: Any) -> bool:
         """Return whether a value is allowed."""
@@ -79,7 +65,11 @@ class Bounds:
             and (self.gt is None or value > self.gt)
             and (self.le is None or value <= self.le)
             and (self.lt is None or value < self.lt)
-            and (not self.choices or value in self.choices)
+            and (
+                not (self.choices or self.by_name)
+                or value in self.choices
+                or (self.by_name and isinstance(value, str) and is_name(value) is not None)
+            )
         )
 
     @property
@@ -98,8 +88,9 @@ class Bounds:
 
     def __str__(self) -> str:
         """Return the allowed values as text, such as ">= 1" or "in (0, 1]"; "" if all are."""
-        if self.choices:
-            return ("one of " if len(self.choices) > 1 else "") + ", ".join(repr(choice) for choice in self.choices)
+        if self.choices or self.by_name:
+            words = [*map(repr, self.choices), *["module:NAME"] * self.by_name]
+            return ("one of " if len(words) > 1 else "") + ", ".join(words)
         below = [f"{sign} {_number(bound)}" for sign, bound in ((">=", self.ge), (">", self.gt)) if bound is not None]
         above = [f"{sign} {_number(bound)}" for sign, bound in (("<=", self.le), ("<", self.lt)) if bound is not None]
         if not below or not above:
@@ -117,8 +108,8 @@ def setting(
     le: float | None = None,
     lt: float | None = None,
     choices: tuple[Any, ...] = (),
+    by_name: bool = False,
     requires: Mapping[str, Any] = _NONE,
-    before: Any = dataclasses.MISSING,
     decides: bool = False,
 ) -> Any:
     """Return a dataclass field with a default and its allowed values.
@@ -133,13 +124,12 @@ def setting(
         le: Maximum.
         lt: Limit that values must stay below.
         choices: Allowed values; empty: any.
+        by_name: Allow "module:NAME", an object of the user, see `gpu_envs.definition.id_modules.named_object`.
         requires: Values of other settings without which this one has no effect: name -> value or `Bounds`.
-        before: Value for runs recorded before the setting existed, if it differs from the default.
         decides: True for a horizon at which the rules decide the game; `max_episode_steps` does not set it.
     """
-    about = {"requires": requires, "before": before, "decides": decides}
-    about["bounds"] = Bounds(ge=ge, gt=gt, le=le, lt=lt, choices=choices)
-    return dataclasses.field(default=default, metadata=about)
+    bounds = Bounds(ge=ge, gt=gt, le=le, lt=lt, choices=choices, by_name=by_name)
+    return dataclasses.field(default=default, metadata={"requires": requires, "decides": decides, "bounds": bounds})
 
 
 def bounds_of(field: "dataclasses.Field[Any]") -> Bounds:
@@ -365,7 +355,7 @@ def _type_of(hint: Any) -> tuple[type | None, bool, bool]:
 def _expectation(hint: Any, bounds: Bounds, more: str = "") -> str:
     """Return the allowed values of a field in words."""
     kind, repeated, optional = _type_of(hint)
-    if bounds.choices:
+    if bounds.choices or bounds.by_name:
         words = str(bounds)
     else:
         noun = f"a list of {_PLURALS[kind]}" if repeated and kind else _WORDS.get(kind, "a value")  # type: ignore[arg-type]
@@ -397,7 +387,12 @@ def unmet_requirement(field: "dataclasses.Field[Any]", values: Mapping[str, Any]
     if not requires or values[field.name] == default_of(field):
         return None
     for name, requirement in requires.items():
-        if not (requirement.allow(values[name]) if isinstance(requirement, Bounds) else values[name] == requirement):
+        value = values[name]
+        if isinstance(requirement, Bounds):
+            is_met = requirement.allow(value)
+        else:  # a class "module:NAME" may be derived from the required one
+            is_met = value == requirement or (isinstance(value, str) and ":" in value)
+        if not is_met:
             return name, requirement
     return None
 
@@ -405,14 +400,10 @@ def unmet_requirement(field: "dataclasses.Field[Any]", values: Mapping[str, Any]
 def complete_settings(kind: type[Any], recorded: Mapping[str, Any]) -> dict[str, Any]:
     """Return the settings of a recorded run as the present dataclass needs them; it may have changed since.
 
-    Missing settings get their ``before`` value or default, see :func:`setting`. Settings without effect get their
-    default.
+    Missing settings, and settings without effect, get their default.
     """
-    settings = dict(recorded)
-    for field in dataclasses.fields(kind):
-        if field.name not in settings and has_default(field):
-            earlier = field.metadata.get("before", dataclasses.MISSING)
-            settings[field.name] = default_of(field) if earlier is dataclasses.MISSING else earlier
+    settings = {field.name: default_of(field) for field in dataclasses.fields(kind) if has_default(field)}
+    settings.update(recorded)
     for field in dataclasses.fields(kind):
         if unmet_requirement(field, settings) is not None:
             settings[field.name] = default_of(field)

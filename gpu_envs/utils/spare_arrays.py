@@ -7,8 +7,6 @@ import sys
 
 import numpy as np
 
-__all__ = ["SpareArrays"]
-
 MOST_SPARES = 3  # of a result: a loop keeps one or two while the next one is written
 
 

@@ -7,57 +7,22 @@ from typing import Any
 
 from gpu_envs.errors import format_names, shown
 
-__all__ = ["CUTOFF", "RENAMED", "foreign_name_hint", "similar_names", "suggestion", "unknown_name_message"]
-
 CUTOFF = 0.7
 """Lowest similarity of names in the measure of difflib."""
-RENAMED: dict[str, tuple[str, ...]] = {
-    # arguments and methods of environments and views
-    "illegal": ("illegal_actions",),
-    "randomise": ("domain_randomization",),  # prose: ok (old name)
-    "play_random": ("random_rollout",),
-    "mask": ("reset_mask", "action_mask"),
-    "learner": ("agent",),
-    "others": ("opponents",),
-    # settings of trainings
-    "clip": ("clip_range",),
-    "entropy": ("entropy_coef",),
-    "epochs": ("num_epochs",),
-    "minibatches": ("num_minibatches",),
-    "body": ("network",),
-    "hidden": ("hidden_sizes",),
-    "learning_rate_end": ("learning_rate_final",),
-    "critic": ("critic_input",),
-    "capture": ("cuda_graph",),
-    "eval_against": ("eval_opponents",),
-    # settings of leagues
-    "solver": ("meta_solver_kwargs",),
-    "train": ("train_overrides",),
-    "payoffs": ("payoff_estimation",),
-    "tolerance": ("ci_half_width",),
-    "start": ("response_init",),
-    # metrics
-    "return_per_agent": ("episode_return_mean",),
-    "episode_length": ("episode_length_mean",),
-    "steps": ("env_steps",),
-    "best_so_far": ("best_nash_conv",),
-}
-"""Names that were public in an earlier version, and what replaces them. Messages about an unknown name suggest the
-replacements that exist where the name was given. Whoever renames a public name adds a row here."""
 
 
 def similar_names(name: object, candidates: Collection[str], limit: int = 1) -> list[str]:
     """Return the known names that are similar to a name, the most similar first.
 
-    Names are similar without case: those that are equal, then the replacements of a renamed name, then those that have
-    all words of the name, then those that differ in few letters, then those whose words the name has.
+    Names are similar without case: those that are equal, then those that have all words of the name, then those that
+    differ in few letters, then those whose words the name has.
     """
-    lowered, folded = str(name).lower(), {candidate.lower(): candidate for candidate in candidates}
+    lowered = (name if isinstance(name, str) else shown(name)).lower()
+    folded = {candidate.lower(): candidate for candidate in candidates}
     words = _words(lowered)
     longer = [candidate for candidate in folded if words and words <= _words(candidate)]
     shorter = [candidate for candidate in folded if _words(candidate) and _words(candidate) <= words]
     matches = [candidate for candidate in candidates if candidate.lower() == lowered]
-    matches += [replacement for replacement in RENAMED.get(lowered, ()) if replacement in candidates]
     for names, cutoff in ((longer, 0.0), (folded, CUTOFF), (shorter, 0.0)):
         matches += [
             folded[candidate] for candidate in difflib.get_close_matches(lowered, names, n=limit, cutoff=cutoff)

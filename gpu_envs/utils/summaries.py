@@ -7,8 +7,6 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-__all__ = ["Summarized", "Summary", "format_range"]
-
 MAX_TEXT_ROWS, MAX_HTML_ROWS = 6, 30
 """Rows of a table in one line of text and in a notebook; the rest is counted."""
 MAX_TEXT, MAX_HTML = 80, 400

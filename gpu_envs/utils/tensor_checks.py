@@ -9,8 +9,6 @@ import torch
 from gpu_envs.errors import ActionError, ConfigError, describe_tensor, shown
 from gpu_envs.utils.settings import check_value
 
-__all__ = ["MAX_FRAME_BYTES", "check_frame", "check_tensor", "check_worlds", "numbers", "plain"]
-
 MAX_FRAME_BYTES = 2**31
 """Maximum size of the frames of one call [bytes]."""
 

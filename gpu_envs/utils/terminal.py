@@ -10,19 +10,6 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import TextIO
 
-__all__ = [
-    "MARGIN",
-    "align",
-    "all_rows",
-    "fit_table",
-    "is_terminal",
-    "shell_command",
-    "short_number",
-    "shorten",
-    "terminal_width",
-    "wrap_lines",
-]
-
 MARGIN = 3
 """Columns at the right edge that progress displays leave free: a terminal writes "^C" there after Ctrl-C. In the last
 column it would start a new line, and the display would be drawn twice."""
@@ -132,7 +119,7 @@ def align(lines: Sequence[Sequence[str]], left: int = 0) -> list[str]:
     return [text[0], "-" * max(map(len, text)), *text[1:]]
 
 
-def fit_table(lines: Sequence[Sequence[str]], width: int | None, left: int = 0) -> tuple[list[str], int]:
+def fit_table(lines: Sequence[Sequence[str]], width: int | None) -> tuple[list[str], int]:
     """Return a table as text that fits a width: with one row for every column if it would be too wide.
 
     See `all_rows` for a table without omissions.
@@ -140,13 +127,12 @@ def fit_table(lines: Sequence[Sequence[str]], width: int | None, left: int = 0) 
     Args:
         lines: Cells of the header and of every row.
         width: Number of columns of the terminal; None for any width.
-        left: Number of columns that are aligned at their left side, the first ones.
 
     Returns:
         Lines of text, and the number of rows that are shown. A turned table has the last rows that fit, one at least.
     """
     head, *rows = lines
-    text, count = align(lines, left), len(rows)
+    text, count = align(lines), len(rows)
     if width is None or len(text[1]) <= width or not rows:
         return text, count
     for count in range(len(rows), 0, -1):

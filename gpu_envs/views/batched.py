@@ -1,6 +1,7 @@
 """Batched multi-agent environment: PettingZoo's parallel interface with tensors whose first axis is num_envs."""
 
 from collections.abc import Callable, Mapping
+from functools import partial
 from typing import Any, NoReturn
 
 import numpy as np
@@ -8,23 +9,50 @@ import torch
 from gymnasium import spaces
 
 from gpu_envs.definition.observation_shapes import observation_blocks, shape_observation
+from gpu_envs.definition.registry import find
 from gpu_envs.errors import ActionError, ConfigError, describe_tensor, format_names
 from gpu_envs.runtime.core import Core, Seed
+from gpu_envs.runtime.factory import make_core
 from gpu_envs.utils.agent_rows import of_agent
 from gpu_envs.utils.settings import check_value
 from gpu_envs.utils.tensor_checks import plain
 from gpu_envs.views import reset_options as options_of
 from gpu_envs.views.notebook import NotebookView
 
-__all__ = [
-    "BatchedEnv",
-    "RenderOutput",
-    "check_render_mode",
-]
-
-
 TensorDict = dict[str, torch.Tensor]  # by agent; the first axis of each tensor is num_envs
 RENDER_MODES = ["rgb_array", "human"]  # or None
+
+
+def make(
+    id: str,
+    num_envs: int = 1,
+    device: str | torch.device | None = None,
+    *,
+    render_mode: str | None = None,
+    **kwargs: Any,
+) -> "BatchedEnv":
+    """Make a batched multi-agent environment: per-agent dicts of tensors with a leading ``num_envs``.
+
+    Args:
+        id: "SimpleTag-v0", "gpu_envs/SimpleTag-v0", ... see :func:`gpu_envs.list_envs`.
+        num_envs: Number of worlds.
+        device: "cpu", "cuda", "cuda:1"; None selects cuda if available, else the CPU.
+        render_mode: "rgb_array", "human" or None.
+        **kwargs: Settings of every environment (autoreset, reuse_buffers, seed, ... see
+            :class:`gpu_envs.runtime.core.Core`) and of this one (see its page).
+
+    Returns:
+        The environment; ``env.core`` is the stacked-tensor form of the same worlds.
+
+    Raises:
+        UnknownEnvironmentError: The id is unknown; the message names similar ids.
+        ConfigError: A setting is unknown or has an invalid value.
+        DeviceError: The device is not available.
+    """
+    if render_mode is not None and find(id).host is not None:
+        kwargs["render_mode"] = "rgb_array"  # this environment shows the frames of its worlds
+    make_again = partial(make, id, num_envs, device, render_mode=render_mode, **kwargs)
+    return BatchedEnv(make_core(id, num_envs, device, **kwargs), render_mode, make_again)
 
 
 class BatchedEnv(NotebookView):
@@ -196,61 +224,55 @@ class BatchedEnv(NotebookView):
 
     def _stack(self, actions: TensorDict) -> torch.Tensor:
         """Stack the agents' actions in the core's action buffer."""
+        core, buffer, agents = self.core, self.core.action_buffer, self.possible_agents
+        if not isinstance(actions, dict):
+            actual = type(actions).__name__
+            raise ActionError(
+                f"{core.id}: actions: expected a dict by agent, got {actual}; stacked tensors go to env.core.step"
+            )
         try:
-            return self._stacked(actions)
+            columns = []
+            for target, agent in zip(self._targets, agents, strict=True):
+                action = actions.get(agent)
+                if (
+                    not isinstance(action, torch.Tensor)
+                    or action.shape != target.shape
+                    or action.dtype != target.dtype
+                    or action.device != target.device
+                ):
+                    self._refuse(action, agent, target)
+                columns.append(action.detach() if action.requires_grad else action)  # stack(out=) needs it
+            if len(actions) != len(columns):
+                unknown = sorted(map(str, set(actions) - set(agents)))
+                raise ActionError(
+                    f"{core.id}: action for unknown agent {unknown[0]}; the agents are {format_names(agents)}"
+                )
+            if self._alike:
+                return torch.stack(columns, dim=1, out=buffer)
+            for target, column in zip(self._targets, columns, strict=True):  # padding is never read
+                target.copy_(column)
+            return buffer
         except (RuntimeError, TypeError):  # sparse or nested tensors, which are not checked in every step
-            for target, agent in zip(self._targets, self.possible_agents, strict=True):
+            for target, agent in zip(self._targets, agents, strict=True):
                 if not plain(actions[agent]):
-                    self._refuse(actions, agent, target)
+                    self._refuse(actions[agent], agent, target)
             raise
 
-    def _stacked(self, actions: TensorDict) -> torch.Tensor:
-        core, buffer = self.core, self.core.action_buffer
-        columns = []
-        for target, agent in zip(self._targets, self.possible_agents, strict=True):
-            action = actions.get(agent) if isinstance(actions, dict) else None
-            if (
-                not isinstance(action, torch.Tensor)
-                or action.shape != target.shape
-                or action.dtype != target.dtype
-                or action.device != target.device
-            ):
-                self._refuse(actions, agent, target)
-            columns.append(action.detach() if action.requires_grad else action)  # stack(out=) needs it
-        if len(actions) != len(columns):
-            unknown = sorted(map(str, set(actions) - set(self.possible_agents)))
-            raise ActionError(
-                f"{core.id}: action for unknown agent {unknown[0]}; the agents are {format_names(self.possible_agents)}"
-            )
-        if self._alike:
-            return torch.stack(columns, dim=1, out=buffer)
-        for target, column in zip(self._targets, columns, strict=True):  # padding is never read
-            target.copy_(column)
-        return buffer
-
-    def _refuse(self, actions: Any, agent: str, target: torch.Tensor) -> NoReturn:
+    def _refuse(self, action: Any, agent: str, target: torch.Tensor) -> NoReturn:
         expected = f"a {target.dtype} tensor {tuple(target.shape)} on {target.device}"
-        if not isinstance(actions, dict):
-            raise ActionError(
-                f"{self.core.id}: actions: expected a dict by agent, got {type(actions).__name__}; "
-                "stacked tensors go to env.core.step"
-            )
-        if agent not in actions:
+        if action is None:
             raise ActionError(f"{self.core.id}: no action for {agent}; expected {expected}")
-        raise ActionError(
-            f"{self.core.id}: action of {agent}: expected {expected}, got {describe_tensor(actions[agent])}"
-        )
+        raise ActionError(f"{self.core.id}: action of {agent}: expected {expected}, got {describe_tensor(action)}")
 
 
 class RenderOutput:
     """Output of ``render()`` of a view: a frame as an array, or in a window."""
 
-    def __init__(self, core: Core, render_mode: str | None, size: int = 512) -> None:
+    def __init__(self, core: Core, render_mode: str | None) -> None:
         if render_mode is None:
             raise ConfigError(f"{core.id}: render() needs a render_mode; make(..., render_mode='rgb_array' or 'human')")
         self.core: Core = core
         self.mode: str = render_mode
-        self.size: int = size
         self.window: Any = None
 
     def show(self, envs: tuple[int, ...]) -> np.ndarray | None:
@@ -258,7 +280,7 @@ class RenderOutput:
         from gpu_envs.rendering.video import tile
         from gpu_envs.rendering.window import Window
 
-        frames = self.core.render_frames(envs, self.size if len(envs) == 1 else self.size // 2)
+        frames = self.core.render_frames(envs, 512 if len(envs) == 1 else 256)
         picture = frames[0] if len(envs) == 1 else np.asarray(tile(frames))
         if self.mode == "rgb_array":
             return picture

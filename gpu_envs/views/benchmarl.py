@@ -25,8 +25,6 @@ except ModuleNotFoundError as error:
     raise missing_extra(error, "gpu_envs.views.benchmarl", ("benchmarl", "tensordict", "torchrl"), home) from None
 from gpu_envs.views.torchrl import TorchRLEnv
 
-__all__ = ["GpuEnvsClass", "GpuEnvsTask"]
-
 
 class GpuEnvsClass(TaskClass):
     """Task of one environment.

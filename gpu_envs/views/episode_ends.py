@@ -6,8 +6,6 @@ import torch
 
 from gpu_envs.runtime.core import Core
 
-__all__ = ["WorldEnds"]
-
 
 class WorldEnds:
     """Ends of agents, reported at the end of their world.

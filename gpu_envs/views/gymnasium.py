@@ -6,22 +6,20 @@ import gymnasium
 import numpy as np
 from gymnasium import spaces
 
-from gpu_envs.definition.env_summary import env_summary
+from gpu_envs.definition.environment import env_summary
 from gpu_envs.definition.registry import find
-from gpu_envs.errors import ConfigError, ResetNeededError, format_names, shown
+from gpu_envs.errors import ConfigError, ResetNeededError
 from gpu_envs.runtime.core import Core
 from gpu_envs.runtime.factory import suggested_calls
+from gpu_envs.utils.agent_rows import of_agent
 from gpu_envs.utils.settings import MAX_INT, check_value
 from gpu_envs.utils.summaries import Summary
 from gpu_envs.views.batched import RENDER_MODES
 from gpu_envs.views.notebook import NotebookView
-from gpu_envs.views.rebuild_on_copy import RebuildOnCopy
 from gpu_envs.views.reset_options import single_seed
 from gpu_envs.views.scripted_agents import PolicyPlayer, scripted_policies
 from gpu_envs.views.single_env import SingleEnv
-from gpu_envs.views.specs import SpecInForce
-
-__all__ = ["SingleAgentEnv"]
+from gpu_envs.views.specs import RebuildOnCopy, SpecInForce
 
 
 class SingleAgentEnv(NotebookView, gymnasium.Env, RebuildOnCopy):
@@ -70,11 +68,8 @@ class SingleAgentEnv(NotebookView, gymnasium.Env, RebuildOnCopy):
         names = list(core.possible_agents)
         if agent is None and len(names) > 1:
             raise ConfigError(f"{core.id} has {len(names)} agents: {suggested_calls(core.id, core.definition, {})}")
-        if agent is not None and (not isinstance(agent, str) or agent not in names):
-            raise ConfigError(
-                f"{core.id}: agent: expected one of its agents, {format_names(names)}, got {shown(agent)}"
-            )
-        self.agent: str = agent or names[0]
+        self.agent: str = names[0] if agent is None else agent
+        self.action_space: spaces.Space[Any] = of_agent(core.id, world.action_spaces, self.agent)
         self.skip_waiting: bool = check_value(core.id, "skip_waiting", skip_waiting, bool)
         if skip_waiting and core.to_move is None:
             raise ConfigError(f"{core.id}: skip_waiting has no effect, because agents act at once; leave it out")
@@ -84,7 +79,6 @@ class SingleAgentEnv(NotebookView, gymnasium.Env, RebuildOnCopy):
         self.metadata = world.metadata
         self.render_mode = render_mode
         self.observation_space: spaces.Space[Any] = world.observation_spaces[self.agent]
-        self.action_space: spaces.Space[Any] = world.action_spaces[self.agent]
 
     def _summary(self) -> Summary:
         core = self.core

@@ -12,9 +12,7 @@ from gpu_envs.utils.tensor_checks import check_frame
 from gpu_envs.views.scripted_agents import ScriptedAgents
 
 if TYPE_CHECKING:
-    from gpu_envs.rendering.inline_video import InlineVideo
-
-__all__ = ["MAX_STEPS", "NotebookView"]
+    from gpu_envs.rendering.video import InlineVideo
 
 MAX_STEPS = 10_000
 """Largest number of steps of a film."""
@@ -23,13 +21,11 @@ MAX_STEPS = 10_000
 class NotebookView(Summarized):
     """Base of the views of a core."""
 
-    @property
-    def _shown_core(self) -> Any:
-        """Core that the view shows."""
-        return self.core  # type: ignore[attr-defined]
+    core: Core
+    """Core that the view shows."""
 
     def _summary(self) -> Summary:
-        return self._shown_core._summary()
+        return self.core._summary()
 
     def video(
         self, steps: int = 100, policies: Any = "random", *, num_envs: int = 1, size: int = 256, seed: int = 0
@@ -55,9 +51,9 @@ class NotebookView(Summarized):
             ConfigError: An argument is out of range, or a policy does not fit.
             MissingExtraError: The package imageio is not installed.
         """
-        from gpu_envs.rendering.inline_video import InlineVideo
+        from gpu_envs.rendering.video import InlineVideo
 
-        core = self._shown_core
+        core = self.core
         check_value(core.id, "steps", steps, int, ge=1, le=MAX_STEPS)
         check_value(core.id, "num_envs", num_envs, int, ge=1, le=64)
         check_frame(core.id, 0, 1, size)

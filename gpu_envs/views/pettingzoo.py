@@ -12,12 +12,9 @@ from gpu_envs.definition.registry import find
 from gpu_envs.errors import ResetNeededError
 from gpu_envs.utils.agent_rows import of_agent
 from gpu_envs.views.notebook import NotebookView
-from gpu_envs.views.rebuild_on_copy import RebuildOnCopy
 from gpu_envs.views.reset_options import single_seed
 from gpu_envs.views.single_env import SingleEnv
-
-__all__ = ["AECView", "ParallelView", "PettingZooView", "aec_env", "parallel_env"]
-
+from gpu_envs.views.specs import RebuildOnCopy
 
 Infos = dict[str, dict[str, Any]]  # by agent
 
@@ -67,12 +64,13 @@ class PettingZooView(NotebookView, RebuildOnCopy):
             if "max_cycles" not in fields:
                 config["max_episode_steps"] = config.pop("max_cycles")
         world = self._world = SingleEnv(id, device, render_mode, config)
+        self.core = world.core
         self.metadata: dict[str, Any] = world.metadata
         self.render_mode = render_mode
         self.possible_agents: list[str] = list(world.core.possible_agents)
         self.agents: list[str] = []
         self._np_random: np.random.Generator | None = None
-        self.max_cycles: int = world.core.definition.max_episode_steps
+        self.max_cycles: int = self.core.definition.max_episode_steps
         """Time limit [steps], read only; an assignment, as in PettingZoo's tests, has no effect."""
         self.observation_spaces: dict[str, spaces.Space[Any]] = dict(world.observation_spaces)
         self.action_spaces: dict[str, spaces.Space[Any]] = world.action_spaces
@@ -81,14 +79,10 @@ class PettingZooView(NotebookView, RebuildOnCopy):
                 self.observation_spaces[agent] = spaces.Dict(
                     {"observation": world.observation_spaces[agent], "action_mask": world.mask_space(agent)}
                 )
-        size = world.core.definition.global_state_size or sum(
-            space.shape[0] for space in world.core.observation_spaces.values()
+        size = self.core.definition.global_state_size or sum(
+            space.shape[0] for space in self.core.observation_spaces.values()
         )
         self.state_space: spaces.Box = spaces.Box(-np.inf, np.inf, (size,), np.float32)
-
-    @property
-    def _shown_core(self) -> Any:
-        return self._world.core
 
     @property
     def np_random(self) -> np.random.Generator:
@@ -99,11 +93,11 @@ class PettingZooView(NotebookView, RebuildOnCopy):
 
     def observation_space(self, agent: str) -> spaces.Space[Any]:
         """Return the observation space of an agent, the same object at every call; ConfigError if there is none."""
-        return of_agent(self._world.core.id, self.observation_spaces, agent)
+        return of_agent(self.core.id, self.observation_spaces, agent)
 
     def action_space(self, agent: str) -> spaces.Space[Any]:
         """Return the action space of an agent, the same object at every call; ConfigError if there is none."""
-        return of_agent(self._world.core.id, self.action_spaces, agent)
+        return of_agent(self.core.id, self.action_spaces, agent)
 
     def state(self) -> np.ndarray:
         """Return the global state (S,) float32, for centralized critics."""
@@ -121,7 +115,7 @@ class PettingZooView(NotebookView, RebuildOnCopy):
         """Start an episode with all agents; see :meth:`ParallelView.reset`."""
         if isinstance(options, dict):
             options = {name: value for name, value in options.items() if name != "options"}
-        seed = single_seed(self._world.core, seed)
+        seed = single_seed(self.core, seed)
         if seed is not None:
             self._np_random = seeding.np_random(seed)[0]
         self._world.reset(seed, options)
@@ -200,7 +194,7 @@ class AECView(PettingZooView, AECEnv[str, Any, Any]):
 
     def __init__(self, id: str, render_mode: str | None = None, device: Any = "cpu", **config: Any) -> None:
         PettingZooView.__init__(self, id, render_mode, device, **config)
-        self.metadata["is_parallelizable"] = self._world.core.to_move is None
+        self.metadata["is_parallelizable"] = self.core.to_move is None
         self.agent_selection: str = self.possible_agents[0]
         self.rewards: dict[str, float] = {}
         self.terminations: dict[str, bool] = {}

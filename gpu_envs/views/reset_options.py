@@ -11,8 +11,6 @@ from gpu_envs.runtime.core import Core, Seed
 from gpu_envs.utils.suggestions import unknown_name_message
 from gpu_envs.utils.tensor_checks import plain
 
-__all__ = ["env_mask_from_rows", "read", "reset", "seeds_per_env", "single_seed"]
-
 
 def read(
     core: Core, options: Any, reset_mask: Any = None, names: tuple[str, ...] = ("reset_mask",)

@@ -9,13 +9,13 @@ from gymnasium import spaces
 from gymnasium.vector import AutoresetMode, VectorEnv
 from gymnasium.vector.utils import batch_space
 
-from gpu_envs.definition.env_summary import env_summary
+from gpu_envs.definition.environment import env_summary
 from gpu_envs.definition.observation_shapes import shape_observation
 from gpu_envs.errors import ActionError, ConfigError, describe_tensor, format_names, shown
 from gpu_envs.runtime.core import Core
-from gpu_envs.runtime.factory import make_core
-from gpu_envs.utils.agent_rows import rows_index
-from gpu_envs.utils.autoreset import AUTORESET, autoreset_member
+from gpu_envs.runtime.factory import AUTORESET, make_core
+from gpu_envs.runtime.factory import autoreset_mode as mode_of
+from gpu_envs.utils.agent_rows import of_agent, rows_index
 from gpu_envs.utils.settings import check_value
 from gpu_envs.utils.spare_arrays import SpareArrays
 from gpu_envs.utils.summaries import Summary
@@ -24,12 +24,9 @@ from gpu_envs.views import reset_options as options_of
 from gpu_envs.views.batched import RENDER_MODES, RenderOutput, check_render_mode
 from gpu_envs.views.episode_ends import WorldEnds
 from gpu_envs.views.notebook import NotebookView
-from gpu_envs.views.rebuild_on_copy import RebuildOnCopy
 from gpu_envs.views.reset_options import env_mask_from_rows, seeds_per_env
 from gpu_envs.views.scripted_agents import ScriptedAgents
-from gpu_envs.views.specs import SpecInForce
-
-__all__ = ["RowsEnv"]
+from gpu_envs.views.specs import RebuildOnCopy, SpecInForce
 
 
 class RowsEnv(NotebookView, VectorEnv, RebuildOnCopy):
@@ -99,12 +96,8 @@ class RowsEnv(NotebookView, VectorEnv, RebuildOnCopy):
         check_render_mode(env_id, render_mode)
         if "autoreset" in config:
             raise ConfigError(f"{env_id}: autoreset is not a setting of rows; use autoreset_mode")
-        self.autoreset_mode: AutoresetMode | None
-        mode = self.autoreset_mode = autoreset_member(autoreset_mode)
-        if mode is None:
-            raise ConfigError(
-                f"{env_id}: autoreset_mode: expected one of {format_names(AUTORESET)}, got {shown(autoreset_mode)}"
-            )
+        self.autoreset_mode: AutoresetMode
+        mode = self.autoreset_mode = mode_of(env_id, "autoreset_mode", autoreset_mode)
         settings = {"illegal_actions": "saturate", "autoreset": AUTORESET[mode], **config}
         core: Core
         self.core: Core
@@ -332,12 +325,9 @@ class RowsEnv(NotebookView, VectorEnv, RebuildOnCopy):
 def _rows(core: Core, group: str | None, agent: str | None) -> tuple[int, ...]:
     """Return the core's rows of an agent, of the agents of a group, or of all agents."""
     if agent is not None:
-        names = core.possible_agents
-        if not isinstance(agent, str) or agent not in names:
-            raise ConfigError(f"{core.id}: agent: expected one of {format_names(names)}, got {shown(agent)}")
         if group is not None:
             raise ConfigError(f"{core.id}: expected one of group and agent, got both; leave group out for one agent")
-        return (names.index(agent),)
+        return (of_agent(core.id, {name: row for row, name in enumerate(core.possible_agents)}, agent),)
     if group is not None:
         if not isinstance(group, str) or group not in core.groups:
             raise ConfigError(f"{core.id}: group: expected one of {format_names(core.groups)}, got {shown(group)}")

@@ -17,17 +17,15 @@ from gpu_envs.errors import ConfigError, ResetNeededError, format_names, missing
 from gpu_envs.runtime.core import Core
 from gpu_envs.utils.summaries import Summary
 from gpu_envs.views.notebook import NotebookView
-from gpu_envs.views.rebuild_on_copy import RebuildOnCopy
 from gpu_envs.views.reset_options import seeds_per_env
 from gpu_envs.views.rows import RowsEnv
+from gpu_envs.views.specs import RebuildOnCopy
 
 try:
     from stable_baselines3.common.monitor import Monitor  # pyright: ignore[reportMissingImports]
     from stable_baselines3.common.vec_env import VecEnv  # pyright: ignore[reportMissingImports]
 except ModuleNotFoundError as error:
     raise missing_extra(error, "gpu_envs.views.sb3", ("stable_baselines3",), packages("sb3")) from None
-
-__all__ = ["SB3VecEnv"]
 
 
 FIXED = ("autoreset", "autoreset_mode", "reuse_buffers", "to_numpy")  # arguments that this view sets itself

@@ -1,7 +1,6 @@
 """Agents that the user of a view does not control: random, scripted, or played by a frozen model."""
 
 from collections.abc import Callable
-from dataclasses import dataclass
 from typing import Any
 
 import torch
@@ -15,7 +14,24 @@ from gpu_envs.utils.observed_turns import ObservedTurns
 from gpu_envs.utils.tensor_checks import check_tensor
 from gpu_envs.views.specs import POLICY, PolicyName
 
-__all__ = ["PolicyPlayer", "ScriptedAgents", "scripted_policies"]
+
+class _AgentPart:
+    """Part of the observations, masks and actions of agents with equal spaces; these are the rows of a group."""
+
+    def __init__(self, core: Core, agents: list[str]) -> None:
+        rows = [core.possible_agents.index(agent) for agent in agents]
+        self.core: Core = core
+        self.rows: slice | torch.Tensor = rows_index(rows, core.device)
+        self.width: int = core.observation_spaces[agents[0]].shape[0]
+        self.space: spaces.Box | spaces.Dict = core.definition.observation_spaces[agents[0]]
+        self.choices: int = int(core.num_choices[rows[0]].sum())
+        self.batch: tuple[int, int] = core.num_envs, len(rows)
+        self.action_shape: tuple[int, ...] = (*self.batch, *(core.action_spaces[agents[0]].shape or ()))
+
+    def inputs(self) -> list[torch.Tensor]:
+        """Return the live observations (E, n, D), and the live masks (E, n, choices) if actions can be illegal."""
+        obs, mask = self.core.obs[:, self.rows, : self.width], self.core.action_mask
+        return [obs] if mask is None else [obs, mask[:, self.rows, : self.choices]]
 
 
 class PolicyPlayer:
@@ -29,17 +45,13 @@ class PolicyPlayer:
     """
 
     def __init__(self, core: Core, agents: list[str], policy: Any) -> None:
-        rows = [core.possible_agents.index(agent) for agent in agents]
-        self.core, self.policy = core, policy
-        self.agents: list[str] = agents
-        self.rows: slice | torch.Tensor = rows_index(rows, core.device)
-        self.width: int = core.observation_spaces[agents[0]].shape[0]
-        self.choices: int = int(core.num_choices[rows[0]].sum())
+        self.core, self.agents, self.policy = core, agents, policy
+        self._part = _AgentPart(core, agents)
         initial = getattr(policy, "initial_hidden_state", lambda *shape: None)
-        self.hidden_state: torch.Tensor | None = initial(core.num_envs, len(rows))
+        self.hidden_state: torch.Tensor | None = initial(*self._part.batch)
         self.turns: ObservedTurns | None = None
         if self.hidden_state is not None and core.to_move is not None:
-            self.turns = ObservedTurns((core.num_envs, len(rows), self.width), core.device)
+            self.turns = ObservedTurns((*self._part.batch, self._part.width), core.device)
 
     def __call__(self, obs: torch.Tensor, mask: torch.Tensor | None = None) -> torch.Tensor:
         """Return the actions (E, n[, K]) of observations (E, n, D)."""
@@ -51,29 +63,13 @@ class PolicyPlayer:
         previous = hidden_state.clone()
         action = self.policy.act(obs, mask, hidden_state=hidden_state)
         if self.turns is not None and core.to_move is not None:
-            advances = self.turns.step(obs, core.to_move[:, self.rows], begins)
+            advances = self.turns.step(obs, core.to_move[:, self._part.rows], begins)
             hidden_state.copy_(torch.where(advances.unsqueeze(-1), hidden_state, previous))
         return action
 
     def by_agent(self) -> dict[str, Any]:
         """Return the actions of the agents in the first world for its present observations, NumPy values by name."""
-        core = self.core
-        obs = core.obs[:, self.rows, : self.width]
-        mask = None if core.action_mask is None else core.action_mask[:, self.rows, : self.choices]
-        return dict(zip(self.agents, self(obs, mask)[0].cpu().numpy(), strict=True))
-
-
-@dataclass(frozen=True)
-class _ScriptedRows:
-    """Policy of a group or agent, with the part of observations and actions it reads and writes."""
-
-    name: str
-    policy: Callable[..., Any]
-    rows: slice | torch.Tensor
-    width: int  # of the flat observation
-    space: spaces.Box | spaces.Dict | None  # of the observation; None for policies of flat ones
-    choices: int  # width of the action mask
-    shape: tuple[int, ...]  # of the actions: (E, n) or (E, n, K)
+        return dict(zip(self.agents, self(*self._part.inputs())[0].cpu().numpy(), strict=True))
 
 
 class ScriptedAgents:
@@ -100,7 +96,7 @@ class ScriptedAgents:
         self.core: Core = core
         self.live: bool = live
         policies, members = scripted_policies(core, opponents, controlled, argument)
-        self._parts = [_scripted_rows(core, name, policies[name], agents) for name, agents in members.items()]
+        self._parts = [(name, policies[name], _AgentPart(core, agents)) for name, agents in members.items()]
         uncontrolled = core.num_agents - len(controlled)
         self._some_random = sum(map(len, members.values())) < uncontrolled
         # Not the core's own buffer, so that an error can show the action as it was.
@@ -119,14 +115,12 @@ class ScriptedAgents:
             if core.reuse_buffers:  # the actions may be a view of the buffer that sample_actions overwrites
                 actions = actions.clone()
             joint.copy_(core.sample_actions())
-        for part in self._parts:
-            inputs = [core.obs[:, part.rows, : part.width]]
-            if core.action_mask is not None:
-                inputs.append(core.action_mask[:, part.rows, : part.choices])
-            obs, *masks = inputs if self.live else [tensor.clone() for tensor in inputs]
-            action = part.policy(obs if part.space is None else shape_observation(obs, part.space), *masks)
-            subject = f"action of {'group' if part.name in core.groups else 'agent'} {part.name!r}"
-            check_tensor(core.id, subject, action, part.shape, joint.dtype, core.device)
+        for name, policy, part in self._parts:
+            obs, *masks = part.inputs() if self.live else [tensor.clone() for tensor in part.inputs()]
+            flat = isinstance(policy, PolicyPlayer)
+            action = policy(obs if flat else shape_observation(obs, part.space), *masks)
+            subject = f"action of {'group' if name in core.groups else 'agent'} {name!r}"
+            check_tensor(core.id, subject, action, part.action_shape, joint.dtype, core.device)
             scatter_actions(joint, part.rows, action.detach())
         scatter_actions(joint, rows, actions.detach())
         return joint
@@ -193,16 +187,3 @@ def _describe(value: Any) -> str:
     """Return the repr of an invalid policy, with advice if it is the name of a policy from a JSON spec."""
     recorded = isinstance(value, str) and value.startswith(POLICY)
     return shown(value) + ("; JSON keeps only the name of a policy, give opponents= again" if recorded else "")
-
-
-def _scripted_rows(core: Core, name: str, policy: Callable[..., Any], agents: list[str]) -> _ScriptedRows:
-    rows = [core.possible_agents.index(agent) for agent in agents]
-    return _ScriptedRows(
-        name,
-        policy,
-        rows_index(rows, core.device),
-        core.observation_spaces[agents[0]].shape[0],
-        None if isinstance(policy, PolicyPlayer) else core.definition.observation_spaces[agents[0]],
-        int(core.num_choices[rows[0]].sum()),
-        (core.num_envs, len(rows), *(core.action_spaces[agents[0]].shape or ())),
-    )

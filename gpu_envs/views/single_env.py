@@ -16,8 +16,6 @@ from gpu_envs.utils.devices import host_view
 from gpu_envs.views import reset_options as options_of
 from gpu_envs.views.batched import RENDER_MODES, RenderOutput, check_render_mode
 
-__all__ = ["FIXED", "SingleEnv"]
-
 FIXED = ("num_envs", "autoreset", "reuse_buffers")  # arguments that this view chooses
 _INTS = (int, np.int64)  # usual types of discrete actions; not bool, which is a subclass
 
@@ -205,7 +203,8 @@ class SingleEnv:
                 raise ActionError(f"{subject} is not finite; expected {space}")
         elif not space.contains(value):
             raise ActionError(f"{subject} is out of range; expected {space}")
-        if self._refuses and not self._is_legal(agent, value):
+        choices = np.atleast_1d(value).tolist()
+        if self._refuses and not all(part[i] for part, i in zip(self._masks[agent], choices, strict=True)):
             raise ActionError(f"{subject} is illegal here (see action_mask)")
 
     def observation(self, agent: str) -> Any:
@@ -234,12 +233,6 @@ class SingleEnv:
         if isinstance(space, spaces.Discrete):
             return spaces.Box(0, 1, (int(space.n),), np.int8)
         return spaces.Tuple([spaces.Box(0, 1, (int(size),), np.int8) for size in space.nvec])  # type: ignore[attr-defined]
-
-    def _is_legal(self, agent: str, value: np.ndarray) -> bool:
-        mask = self.action_mask(agent)
-        if isinstance(mask, tuple):
-            return all(part[choice] for part, choice in zip(mask, value, strict=True))
-        return bool(mask[value])
 
     def info(self, agent: str) -> dict[str, Any]:
         """Return an agent's info: whether it is to move, and the environment's own entries."""

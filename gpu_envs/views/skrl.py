@@ -23,9 +23,6 @@ from gpu_envs.views import reset_options as options_of
 from gpu_envs.views.batched import BatchedEnv, TensorDict
 from gpu_envs.views.episode_ends import WorldEnds
 
-__all__ = ["SkrlEnv", "make_skrl", "per_agent"]
-
-
 Cfg = TypeVar("Cfg")
 
 

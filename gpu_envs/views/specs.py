@@ -1,4 +1,4 @@
-"""``spec`` of the Gymnasium views: it has the actual time limit and can be written as JSON."""
+"""Specs of the Gymnasium views, with the actual time limit and JSON arguments, and copies rebuilt from arguments."""
 
 import dataclasses
 from collections.abc import Mapping
@@ -6,10 +6,9 @@ from enum import Enum
 from typing import Any
 
 from gymnasium.envs.registration import EnvSpec
+from gymnasium.utils import EzPickle
 
 from gpu_envs.utils.settings import MAX_INT
-
-__all__ = ["POLICY", "PolicyName", "SpecInForce"]
 
 POLICY = "policy "
 """Prefix of the name of a policy."""
@@ -72,3 +71,25 @@ def _as_json(value: Any) -> Any:
     if hasattr(value, "tolist"):  # arrays and tensors
         return value.tolist()
     return PolicyName(value) if callable(value) or hasattr(value, "act") else str(value)
+
+
+class RebuildOnCopy(EzPickle):
+    """Base of environments whose copies are rebuilt from their arguments, keep their ``spec`` and need a reset.
+
+    ``RebuildOnCopy.__init__(self, *arguments)`` takes the arguments of the class. A deep copy uses the same argument
+    objects: a model among them is shared, because torch cannot copy a model in training.
+    """
+
+    def __getstate__(self) -> dict[str, Any]:
+        return super().__getstate__() | {"spec": getattr(self, "spec", None)}
+
+    def __setstate__(self, state: dict[str, Any]) -> None:
+        # In place: EzPickle would build a second environment, whose deletion would close shared resources.
+        self.__init__(*state["_ezpickle_args"], **state["_ezpickle_kwargs"])
+        if state["spec"] is not None:
+            self.spec: Any = state["spec"]
+
+    def __deepcopy__(self, memo: dict[int, Any]) -> "RebuildOnCopy":
+        twin = type(self).__new__(type(self))
+        twin.__setstate__(self.__getstate__())
+        return twin

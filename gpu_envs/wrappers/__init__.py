@@ -10,11 +10,9 @@ use Gymnasium's own wrappers. Rows of agents that have left their world are excl
 observations stay 0.
 """
 
-from gpu_envs.wrappers.actions import ClipAction, RescaleAction
+from gpu_envs.wrappers.bounds import ClipAction, ClipReward, RescaleAction, RescaleObservation
 from gpu_envs.wrappers.frames import FrameStackObservation
 from gpu_envs.wrappers.normalize import NormalizeObservation, NormalizeReward
-from gpu_envs.wrappers.rescale import RescaleObservation
-from gpu_envs.wrappers.rewards import ClipReward
 from gpu_envs.wrappers.statistics import RecordEpisodeStatistics
 
 __all__ = [

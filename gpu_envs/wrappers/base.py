@@ -13,8 +13,6 @@ from gpu_envs.errors import ActionError, ConfigError, describe_tensor, shown
 from gpu_envs.utils.tensor_checks import numbers, plain
 from gpu_envs.views.rows import RowsEnv
 
-__all__ = ["TensorWrapper", "expand_rows", "observed_rows"]
-
 
 class TensorWrapper(VectorWrapper):
     """Wrapper of rows of tensors, without host synchronization; it never modifies its inputs.

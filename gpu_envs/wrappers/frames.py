@@ -12,9 +12,6 @@ from gpu_envs.errors import ConfigError, shown
 from gpu_envs.utils.settings import check_value
 from gpu_envs.wrappers.base import TensorWrapper, expand_rows, observed_rows
 
-__all__ = ["FrameStackObservation"]
-
-
 MAX_FRAMES = 1024
 """Largest number of stacked observations."""
 

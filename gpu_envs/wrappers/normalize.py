@@ -12,8 +12,6 @@ from gpu_envs.utils.running_mean_std import RunningMeanStd
 from gpu_envs.utils.settings import check_value
 from gpu_envs.wrappers.base import TensorWrapper, expand_rows, observed_rows
 
-__all__ = ["NormalizeObservation", "NormalizeReward"]
-
 
 def _epsilon(wrapper: TensorWrapper, epsilon: float) -> float:
     """Return epsilon; raise a ConfigError unless it is a finite number > 0."""

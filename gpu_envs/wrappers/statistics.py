@@ -11,9 +11,6 @@ from gpu_envs.errors import ConfigError
 from gpu_envs.utils.settings import check_value
 from gpu_envs.wrappers.base import TensorWrapper
 
-__all__ = ["RecordEpisodeStatistics"]
-
-
 MAX_EPISODES = 2**24
 """Largest number of episodes in a queue."""
 

@@ -10,11 +10,9 @@ import torch
 from gpu_envs.errors import ConfigError
 from league import solvers
 from league.analysis import population_metrics
-from league.rollout.matchups import MAX_ENVS, simulate_matchups
+from league.matchups.matchups import MAX_ENVS, simulate_matchups
 from league.storage.run_config import sizes
 from league.storage.run_store import RunStore, derive_named_seed
-
-__all__ = ["Comparison", "compare_runs"]
 
 
 @dataclass(frozen=True)

@@ -1,35 +1,23 @@
-"""Figures of a league, made of arrays with Matplotlib: payoffs, ratings, exploitability, meta-strategies, lineage."""
+"""Figures of a report as PNG files: payoffs, ratings, exploitability, meta-strategies, lineage."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+import math
+from collections.abc import Iterator, Mapping, Sequence
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from gpu_envs.errors import MissingExtraError, packages
+from gpu_envs.rendering.palette import PALETTE, role_colors
+from league.analysis.report_data import Report
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
-__all__ = [
-    "LETTER_WIDTH",
-    "MAX_LABELED",
-    "MIN_LOG_SHARE",
-    "STYLES",
-    "LineageNode",
-    "curve_figure",
-    "lineage_figure",
-    "meta_strategy_figure",
-    "payoff_figure",
-    "rating_figure",
-]
-
 MAX_LABELED = 16
 """Largest number of rows or columns for which cells show their value and axes the names of policies."""
-
-
 STYLES = ("-", "--", ":", "-.")
 """Line styles, which keep overlapping lines visible."""
 MIN_LOG_SHARE = 1e-6
@@ -38,18 +26,62 @@ LETTER_WIDTH = 0.056
 """Width of a letter in the names of policies [inch]."""
 
 
-@dataclass(frozen=True)
-class LineageNode:
-    """A policy in the lineage of a population."""
+def write_figures(report: Report, folder: Path) -> list[Path]:
+    """Write a PNG for each figure, and return the files."""
+    written = []
+    for name, figure in report_figures(report):
+        path = folder / f"{name}.png"
+        figure.savefig(path, dpi=130, metadata={"Software": None})
+        written.append(path)
+    return written
 
-    name: str
-    """Name of the policy."""
-    parent: str | None
-    """Parent in the same population; None: it was initialized from scratch."""
-    iteration: int
-    """Iteration in which it was added."""
-    weight: float = 0.0
-    """Weight in the final meta-strategy."""
+
+def report_figures(report: Report) -> Iterator[tuple[str, Figure]]:
+    """Yield the file name and the figure of each drawing that the data allow."""
+    seats = [seat["name"] for seat in report.seats]
+    roles = role_colors(report.env_id, [seat["role"] for seat in report.seats])
+    colors = {role: PALETTE[color] for role, color in roles.items()}
+    names = {role: [entry["name"] for entry in entries] for role, entries in report.policies.items()}
+    if len(seats) == 2 and all(names.values()):
+        mean = np.array(report.payoffs["mean"], np.float64)
+        half = np.array(report.payoffs["half_width"], np.float64)
+        first, second = (names[seat["role"]] for seat in report.seats)
+        yield "payoffs", payoff_figure(mean[0], half[0], first, second, seats)
+        if not np.allclose(mean[0], -mean[1], equal_nan=True):
+            yield f"payoffs_{seats[1]}", payoff_figure(mean[1].T, half[1].T, second, first, seats[::-1])
+    rows = report.iterations
+    lines = {
+        title: ([row["iteration"] for row in rows], [_nan(row[key]) for row in rows])
+        for key, title in (
+            ("nash_conv", "NashConv"),
+            ("best_nash_conv", "best so far"),
+            ("ce_gap", "CE gap"),
+            ("population_gain", "gain by own policies"),
+        )
+        if any(row[key] is not None for row in rows)
+    }
+    if lines:
+        if report.exploit is not None and report.strategy is not None:
+            at, value = report.strategy["iteration"], report.exploit["nash_conv"]
+            lines["learned responses (lower bound)"] = ([at], [value])
+        yield "exploitability", curve_figure(lines, "Exploitability", "gain of all seats", log=True)
+    rated = {
+        role: ([entry["iteration"] for entry in entries], [_nan(entry.get("elo")) for entry in entries])
+        for role, entries in report.policies.items()
+        if any(entry.get("elo") is not None for entry in entries)
+    }
+    if rated:
+        yield "ratings", rating_figure(rated, colors)
+    solved = [row for row in rows if row["strategy"] is not None]
+    if solved:
+        places: dict[str, int] = {}  # one seat of each role
+        for index, seat in enumerate(report.seats):
+            places.setdefault(seat["role"], index)
+        by_role = {role: [row["strategy"][index] for row in solved] for role, index in places.items()}
+        yield "meta_strategy", meta_strategy_figure(by_role, [row["iteration"] for row in solved])
+    for role, entries in report.policies.items():
+        if entries:
+            yield f"lineage_{role}", lineage_figure(entries, f"Lineage of {role}", colors.get(role))
 
 
 def payoff_figure(
@@ -173,48 +205,52 @@ def meta_strategy_figure(
     return figure
 
 
-def lineage_figure(relatives: Sequence[LineageNode], title: str, color: str | None = None) -> Figure:
-    """Draw the lineage of policies over the iterations in which they were added; dot sizes show their weights."""
-    children: dict[str | None, list[LineageNode]] = {}
-    names = {node.name for node in relatives}
-    for node in relatives:
-        children.setdefault(node.parent if node.parent in names else None, []).append(node)
-    by_name = {node.name: node for node in relatives}
-    order: list[str] = []  # parents before their children, children next to each other
+def lineage_figure(policies: Sequence[Mapping[str, Any]], title: str, color: str | None = None) -> Figure:
+    """Draw the lineage of policies over the iterations in which they were added; dot sizes show their weights.
+
+    Args:
+        policies: Policies of a role, see `Report.policies`.
+        title: Title of the figure.
+        color: Color of the dots; None for matplotlib's.
+    """
+    by_index = {policy["index"]: policy for policy in policies}
+    children: dict[int | None, list[int]] = {}
+    for index, policy in by_index.items():
+        children.setdefault(policy["parent"] if policy["parent"] in by_index else None, []).append(index)
+    order: list[int] = []  # parents before their children, children next to each other
     ahead = list(reversed(children.get(None, [])))
     while ahead:
-        node = ahead.pop()
-        order.append(node.name)
-        ahead += reversed(children.get(node.name, []))
-    rows = [name for name in order if name not in children]
-    height = {name: float(row) for row, name in enumerate(rows)}
-    for name in reversed(order):  # parents are centered above their children
-        if name in children:
-            height[name] = sum(height[child.name] for child in children[name]) / len(children[name])
+        index = ahead.pop()
+        order.append(index)
+        ahead += reversed(children.get(index, []))
+    rows = [index for index in order if index not in children]
+    height = {index: float(row) for row, index in enumerate(rows)}
+    for index in reversed(order):  # parents are centered above their children
+        if index in children:
+            height[index] = sum(height[child] for child in children[index]) / len(children[index])
     width = 7.2
     figure = _figure(width, max(2.4, 0.22 * len(rows) + 1.0))
     axes = figure.add_subplot()
-    for node in relatives:
-        if node.parent in by_name:
-            parent = by_name[node.parent]
-            line = ([parent.iteration, node.iteration], [height[parent.name], height[node.name]])
+    for index, policy in by_index.items():
+        if policy["parent"] in by_index:
+            parent = by_index[policy["parent"]]
+            line = ([parent["iteration"], policy["iteration"]], [height[parent["index"]], height[index]])
             axes.plot(*line, color="0.6", linewidth=1)
-    sizes = [18 + 220 * node.weight for node in relatives]
-    x, y = [node.iteration for node in relatives], [height[node.name] for node in relatives]
+    sizes = [18 + 220 * (policy.get("weight") or 0.0) for policy in policies]
+    x, y = [policy["iteration"] for policy in policies], [height[index] for index in by_index]
     axes.scatter(x, y, sizes, zorder=3, color=color)
-    if len(relatives) <= 4 * MAX_LABELED:
-        last, longest = max(node.iteration for node in relatives), max(len(node.name) for node in relatives)
+    if len(policies) <= 4 * MAX_LABELED:
+        last, longest = max(x), max(len(policy["name"]) for policy in policies)
         room = width - 0.6 - LETTER_WIDTH * longest  # [inch] for all iterations; names of the last are beside them
         inches = max(room, 1.0) / max(last, 1)
         axes.set_xlim(-0.15 / inches, last + (LETTER_WIDTH * longest + 0.3) / inches)
-        for node in relatives:
-            next_one = min((child.iteration for child in children.get(node.name, ())), default=None)
-            if next_one is None or (next_one - node.iteration) * inches > LETTER_WIDTH * len(node.name) + 0.1:
-                at, is_beside = (node.iteration, height[node.name]), next_one is None
-                shift, up = (
-                    ((4 + (18 + 220 * node.weight) ** 0.5 / 2, 0), "center") if is_beside else ((3, 4), "bottom")
-                )
-                axes.annotate(node.name, at, shift, textcoords="offset points", fontsize=6, va=up)
+        for (index, policy), size in zip(by_index.items(), sizes, strict=True):
+            next_one = min((by_index[child]["iteration"] for child in children.get(index, ())), default=None)
+            at, name = (policy["iteration"], height[index]), policy["name"]
+            if next_one is None:  # beside the dot
+                axes.annotate(name, at, (4 + size**0.5 / 2, 0), textcoords="offset points", fontsize=6, va="center")
+            elif (next_one - policy["iteration"]) * inches > LETTER_WIDTH * len(name) + 0.1:  # above the line
+                axes.annotate(name, at, (3, 4), textcoords="offset points", fontsize=6, va="bottom")
     axes.set_yticks([])
     axes.margins(y=0.5 / max(len(rows), 1))
     _by_iteration(axes)
@@ -238,3 +274,7 @@ def _figure(width: float, height: float) -> Any:
     except ModuleNotFoundError as error:
         raise MissingExtraError(f"figures need {error.name}: pip install {packages('train')}") from None
     return Figure(figsize=(width, height), layout="constrained")
+
+
+def _nan(value: Any) -> float:
+    return math.nan if value is None else float(value)

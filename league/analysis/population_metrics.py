@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from typing import NamedTuple
 
 import torch
 from torch import Tensor
@@ -10,14 +10,6 @@ from torch import Tensor
 from gpu_envs.errors import ConfigError
 from league.solvers import checked, solve
 from league.solvers.meta_strategy import zero_sum
-
-__all__ = [
-    "GameDecomposition",
-    "decompose_game",
-    "effective_diversity",
-    "expected_cardinality",
-    "relative_population_performance",
-]
 
 
 def relative_population_performance(payoffs: Tensor) -> float:
@@ -78,16 +70,9 @@ def expected_cardinality(payoffs: Tensor) -> float:
     return float((squares / (1 + squares)).sum())
 
 
-@dataclass(frozen=True)
-class GameDecomposition:
-    """Decomposition of a game into a transitive and a cyclic part."""
+class GameDecomposition(NamedTuple):
+    """Shares of the transitive and the cyclic part of a game."""
 
-    ratings: Tensor
-    """(N,) mean payoff of each policy."""
-    transitive: Tensor
-    """(N, N) differences of ratings."""
-    cyclic: Tensor
-    """(N, N) remainder, whose rows have sum 0."""
     transitive_share: float
     """Norm of the transitive part divided by the payoffs' norm; 0 if all payoffs are 0."""
     cyclic_share: float
@@ -114,7 +99,7 @@ def decompose_game(payoffs: Tensor) -> GameDecomposition:
     transitive = ratings[:, None] - ratings
     cyclic = table - transitive
     norm = max(float(table.norm()), 1e-300)
-    return GameDecomposition(ratings, transitive, cyclic, float(transitive.norm()) / norm, float(cyclic.norm()) / norm)
+    return GameDecomposition(float(transitive.norm()) / norm, float(cyclic.norm()) / norm)
 
 
 def _antisymmetric(payoffs: Tensor, measure: str) -> Tensor:

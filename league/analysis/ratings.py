@@ -1,20 +1,17 @@
-"""Ratings of policies: Elo, Nash averaging, alpha-rank. Pure functions of payoffs, float64."""
+"""Ratings of policies: Elo and Nash averaging. Pure functions of payoffs, float64."""
 
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
 
 import torch
 from torch import Tensor
 
 from gpu_envs.errors import ConfigError
-from league.solvers import MetaStrategy, checked, deviations, solve
-
-__all__ = ["NashAverage", "alpharank_ratings", "elo", "nash_average"]
+from league.solvers import checked, deviations, solve
 
 
-def elo(score: Tensor, count: Tensor, prior: float = 0.01, mean: float = 0.0) -> Tensor:
+def elo(score: Tensor, count: Tensor, prior: float = 0.01) -> Tensor:
     """Compute Elo ratings by maximum likelihood of the Bradley-Terry model, where a draw is half a win.
 
     P(i beats j) = 1 / (1 + 10^((r_j - r_i) / 400)). The likelihood is maximized by Newton's method. Source: Elo (1978),
@@ -27,14 +24,12 @@ def elo(score: Tensor, count: Tensor, prior: float = 0.01, mean: float = 0.0) ->
         count: (N, N) or (N, M) episodes of each cell, 0 if not played. In a square table both [i, j] and [j, i] count,
             and the diagonal is ignored.
         prior: Wins added to both policies of each pair, so that undefeated policies have finite ratings; 0: none.
-        mean: Mean of all ratings.
 
     Returns:
-        (N,) or (N + M,) ratings; a difference of 400 points means odds of 10 to 1.
+        (N,) or (N + M,) ratings with mean 0; a difference of 400 points means odds of 10 to 1.
 
     Raises:
-        ConfigError: Shapes differ; a score of a played cell is outside [0, 1]; scores of a pair do not sum to 1; or
-            the likelihood has no maximum without a prior.
+        ConfigError: Shapes differ; a score of a played cell is outside [0, 1]; or scores of a pair do not sum to 1.
     """
     if score.dim() != 2 or score.shape != count.shape:
         raise ConfigError(f"elo: expected score and count (N, M), got {tuple(score.shape)} and {tuple(count.shape)}")
@@ -57,20 +52,7 @@ def elo(score: Tensor, count: Tensor, prior: float = 0.01, mean: float = 0.0) ->
         won = wins.new_zeros(first + second, first + second)
         won[:first, first:], won[first:, :first] = wins, losses.T
     won = won + prior * (1 - torch.eye(len(won), dtype=won.dtype, device=won.device))
-    if prior <= 0 and not _connected(won):
-        raise ConfigError(
-            "elo: without a prior, expected wins and losses between every two sets of policies; pass a prior, "
-            "such as 0.01"
-        )
-    return _bradley_terry(won) * (400 / math.log(10)) + mean
-
-
-def _connected(won: Tensor) -> bool:
-    """Return whether wins connect every policy to every other one (Hunter 2004, assumption 1)."""
-    reach = ((won > 0) | torch.eye(len(won), dtype=torch.bool, device=won.device)).to(torch.float64)
-    for _ in range(max(1, len(won) - 1).bit_length()):
-        reach = (reach @ reach > 0).to(torch.float64)
-    return bool((reach > 0).all())
+    return _bradley_terry(won) * (400 / math.log(10))
 
 
 def _bradley_terry(won: Tensor, steps: int = 200) -> Tensor:
@@ -96,18 +78,10 @@ def _bradley_terry(won: Tensor, steps: int = 200) -> Tensor:
     return strength - strength.mean()
 
 
-@dataclass(frozen=True)
-class NashAverage:
-    """Ratings against the maximum-entropy Nash equilibrium."""
+def nash_average(payoffs: Tensor) -> list[Tensor]:
+    """Compute the payoff of each policy against the maximum-entropy Nash equilibrium, one tensor (N_s,) per seat.
 
-    ratings: tuple[Tensor, ...]
-    """Payoff of each policy against the other seats' equilibrium: one tensor (N_s,) per seat."""
-    strategy: MetaStrategy
-    """Maximum-entropy Nash equilibrium."""
-
-
-def nash_average(payoffs: Tensor) -> NashAverage:
-    """Compute Nash averages: payoffs against the maximum-entropy Nash equilibrium, invariant to copies of policies.
+    Copies of policies do not change it.
 
     Source: Balduzzi et al. (2018), "Re-evaluating evaluation", proposition 4, and appendix D for two populations,
     without its normalization of tasks.
@@ -118,18 +92,4 @@ def nash_average(payoffs: Tensor) -> NashAverage:
     Raises:
         ConfigError: The game does not have two seats, or is not zero-sum.
     """
-    strategy = solve("max_entropy_nash", payoffs)
-    return NashAverage(tuple(deviations(checked(payoffs), strategy.marginals)), strategy)
-
-
-def alpharank_ratings(payoffs: Tensor, **settings: float) -> tuple[Tensor, ...]:
-    """Compute alpha-rank as a rating: the stationary probability of each policy, one tensor (N_s,) per seat.
-
-    Source: Omidshafiei et al. (2019), "Alpha-rank: multi-agent evaluation by evolution". Any number of seats is
-    possible.
-
-    Args:
-        payoffs: (S, N_1, ..., N_S).
-        **settings: Settings of the meta-solver "alpharank".
-    """
-    return solve("alpharank", payoffs, **settings).marginals
+    return deviations(checked(payoffs), solve("max_entropy_nash", payoffs).marginals)

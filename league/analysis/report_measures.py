@@ -20,8 +20,6 @@ from league.game import Game
 from league.solvers import MetaStrategy
 from league.storage.run_config import training
 
-__all__ = ["iteration_rows", "policy_ratings", "population_measures"]
-
 
 def iteration_rows(tables: RunTables) -> list[dict[str, Any]]:
     """Return the measures of every iteration's meta-strategy, see `Report.iterations`."""
@@ -107,8 +105,8 @@ def policy_ratings(tables: RunTables, rated: Mapping[str, int]) -> dict[str, dic
     columns: dict[str, dict[str, list[float | None]]] = {role: {} for role in game.roles}
     measures = {
         "elo": tables.measure("Elo", lambda: _elo(tables, rated)),
-        "alpharank": tables.measure("alpha-rank", lambda: ratings.alpharank_ratings(payoffs)),
-        "nash_average": tables.measure("Nash averaging", lambda: ratings.nash_average(payoffs).ratings),
+        "alpharank": tables.measure("alpha-rank", lambda: solvers.solve("alpharank", payoffs).marginals),
+        "nash_average": tables.measure("Nash averaging", lambda: ratings.nash_average(payoffs)),
     }
     for name, by_seat in measures.items():
         if by_seat is None:

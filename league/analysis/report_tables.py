@@ -7,21 +7,8 @@ import math
 import shutil
 from collections.abc import Mapping, Sequence
 
+from gpu_envs.errors import missing_extra, packages
 from league.analysis.report_data import Report
-
-__all__ = [
-    "ITERATIONS",
-    "MAX_PAIRS",
-    "MAX_ROWS",
-    "RATINGS",
-    "Table",
-    "format_number",
-    "format_report",
-    "format_sizes",
-    "page_tables",
-    "summary",
-    "tables",
-]
 
 Table = tuple[str, list[str], list[list[str]]]
 """Title, column names (empty for no header) and rows."""
@@ -47,6 +34,9 @@ def format_report(report: Report, width: int | None = None) -> str:
     Args:
         report: Report to format.
         width: Width in characters; None: the terminal's.
+
+    Raises:
+        MissingExtraError: rich is not installed.
     """
     width = width or shutil.get_terminal_size((140, 24)).columns
     return "\n".join(_printed(title, head, _few(rows), width) for title, head, rows in tables(report))
@@ -170,14 +160,13 @@ def _few(rows: list[list[str]]) -> list[list[str]]:
 
 
 def _printed(title: str, head: Sequence[str], rows: Sequence[Sequence[str]], width: int) -> str:
-    """Format a table with rich if it is installed, else in plain columns."""
+    """Format a table; raise MissingExtraError if rich is not installed."""
     try:
         from rich import table, text
         from rich.console import Console
-    except ModuleNotFoundError:
-        wide = [max(map(len, column)) for column in zip(head, *rows, strict=True)]
-        lines = ["  ".join(cell.ljust(size) for cell, size in zip(row, wide, strict=True)) for row in (head, *rows)]
-        return "\n".join([title, *(line.rstrip() for line in lines if line.strip()), ""])
+    except ModuleNotFoundError as error:
+        raise missing_extra(error, "gpu-envs league report", ("rich",), packages("train")) from None
+
     grid = table.Table(show_header=any(head), box=None, pad_edge=False)
     for name in head:
         grid.add_column(name, overflow="fold", min_width=max(map(len, name.split()), default=None))

@@ -12,13 +12,11 @@ from gpu_envs.errors import ConfigError
 from league import solvers
 from league.evaluation.tabular_game import TabularGame
 from league.game import Game
-from league.rollout.payoff_table import PayoffTable, kept_policies
+from league.matchups.payoff_table import PayoffTable, kept_policies
 from league.solvers import MetaStrategy
 from league.storage.records import SUMMARY_FIELDS, check_strategy
 from league.storage.run_config import sizes, table_of
 from league.storage.run_store import RunStore
-
-__all__ = ["RunTables"]
 
 T = TypeVar("T")
 

@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TypeGuard
 
 import torch
 
@@ -25,8 +24,6 @@ from trainers.models.policy import Policy, PolicyProtocol
 from trainers.storage import checkpoint
 from trainers.storage.checkpoint import Checkpoint
 
-__all__ = ["SavedProfile", "load_profile"]
-
 
 @dataclass(frozen=True)
 class SavedProfile:
@@ -45,11 +42,6 @@ class SavedProfile:
     text: str
     """Description of the policies."""
 
-    @property
-    def has_networks(self) -> bool:
-        """Whether responses can start from the most probable policies, see `probable_policies`."""
-        return all(self._can_start(role, policy) for role, policy in self._most_probable().items())
-
     def probable_policies(self) -> dict[str, Policy | TeamPolicy]:
         """Return the most probable policy of each role, from whose weights a response can start.
 
@@ -58,23 +50,16 @@ class SavedProfile:
                 team of other networks.
         """
         policies = {}
-        for role, policy in self._most_probable().items():
-            if not self._can_start(role, policy):
+        for role, weights in self.game.marginals_by_role(self.strategy.marginals).items():
+            policy = self.pools[role][int(weights.argmax())]
+            parts = self.game.parts[self.game.seats_of(role)[0]]
+            if not all(isinstance(part_policy(policy, parts, number), Policy) for number in range(len(parts))):
                 raise ConfigError(
                     f"{self.path}: {role}: expected a network as the most probable policy, got a "
                     f"{type(policy).__name__}; use --response-init scratch"
                 )
             policies[role] = policy
         return policies
-
-    def _can_start(self, role: str, policy: PolicyProtocol) -> TypeGuard[Policy | TeamPolicy]:
-        """Return whether a policy is a network for each part of the role's seats, as learners have them."""
-        parts = self.game.parts[self.game.seats_of(role)[0]]
-        return all(isinstance(part_policy(policy, parts, number), Policy) for number in range(len(parts)))
-
-    def _most_probable(self) -> dict[str, PolicyProtocol]:
-        by_role = self.game.marginals_by_role(self.strategy.marginals)
-        return {role: self.pools[role][int(weights.argmax())] for role, weights in by_role.items()}
 
 
 def load_profile(path: Path, device: str = "cpu") -> SavedProfile:

@@ -6,8 +6,6 @@ from importlib import import_module
 from gpu_envs.errors import ConfigError
 from gpu_envs.utils.suggestions import unknown_name_message
 
-__all__ = ["COMMANDS", "USAGE", "league_command"]
-
 USAGE = """usage: gpu-envs league COMMAND ...
 
 Train populations of policies that play against each other.
@@ -23,8 +21,8 @@ gpu-envs league COMMAND --help prints the options, with an example.
 example: gpu-envs league train KuhnPoker-v0 --algorithm psro"""
 """Help of `gpu-envs league`."""
 
-COMMANDS = ("train", "resume", "report", "render", "export")
-"""Subcommands; each is a module of this package with a function `NAME_command`."""
+COMMANDS = {"train": "train", "resume": "train", "report": "results", "render": "results", "export": "results"}
+"""Modules of this package by subcommand; the function of a subcommand is `NAME_command`."""
 
 
 def league_command(argv: list[str]) -> int:
@@ -35,5 +33,5 @@ def league_command(argv: list[str]) -> int:
     name, *arguments = argv
     if name not in COMMANDS:
         raise ConfigError(f"league: {unknown_name_message('command', name, COMMANDS)}")
-    command: Callable[[list[str]], int] = getattr(import_module(f"league.cli.{name}"), f"{name}_command")
+    command: Callable[[list[str]], int] = getattr(import_module(f"league.cli.{COMMANDS[name]}"), f"{name}_command")
     return command(arguments)

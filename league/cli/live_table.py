@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import importlib.util
 import sys
 import time
 from collections.abc import Mapping, Sequence
@@ -12,14 +11,12 @@ from typing import Any, Self, TextIO
 from gpu_envs.utils.terminal import MARGIN, fit_table, is_terminal, shorten
 from league.storage.run_store import RunStore
 
-__all__ = ["SHOWN", "LiveTable", "cells", "table"]
-
 SHOWN = 15
 """Number of the latest iterations that a live table shows."""
 
 
 class LiveTable:
-    """Show the progress of a run: a live table in a terminal if rich is installed, otherwise plain lines.
+    """Show the progress of a run: a live table in a terminal, otherwise plain lines.
 
     Use it in a `with` block and pass it to the run as its progress.
     """
@@ -42,7 +39,7 @@ class LiveTable:
 
     def __enter__(self) -> Self:
         """Open the table if the output is a terminal."""
-        if is_terminal(self.file) and importlib.util.find_spec("rich"):
+        if is_terminal(self.file):
             from rich.console import Console
             from rich.live import Live
 

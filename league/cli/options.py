@@ -10,15 +10,16 @@ from tyro.conf import Positional, arg
 
 from gpu_envs.cli.options import ImportOptions, OptionalFloat, OptionalInt, OptionalStr
 from gpu_envs.errors import ConfigError
-from league import executors
-from league.executors import Executor
-
-__all__ = ["EXECUTORS", "ExecutorOptions", "RunOptions"]
+from gpu_envs.utils.settings import setting
+from league.executors.process import ProcessExecutor
+from league.executors.ray import RayExecutor
+from league.executors.tasks import Executor, LocalExecutor
+from trainers.loggers.logger import LOGGERS
 
 EXECUTORS = ("local", "process", "ray")
 """Values of --executor."""
 OWNERS = {"num_workers": "process", "gpus_per_learner": "ray", "memory_per_learner": "ray", "ray_address": "ray"}
-"""Executors of the options that only one of them has."""
+"""The only executor that has an option, by the option's field."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -44,10 +45,11 @@ class ExecutorOptions:
     results; `taskset` limits them."""
 
     def make_executor(self) -> Executor:
-        """Return the executor.
+        """Return a new executor, which the caller closes.
 
         Raises:
-            ConfigError: Wrong options.
+            ConfigError: A value is out of range, or an option belongs to another executor.
+            MissingExtraError: Ray is not installed.
         """
         if self.num_threads < 1:
             raise ConfigError(f"--num-threads {self.num_threads}: expected at least 1")
@@ -55,20 +57,47 @@ class ExecutorOptions:
             raise ConfigError(f"--executor {self.executor}: expected one of {', '.join(EXECUTORS)}")
         for name, owner in OWNERS.items():
             if getattr(self, name) is not None and self.executor != owner:
-                option = name.replace("_", "-")
-                raise ConfigError(f"--{option}: has no effect on --executor {self.executor}, only on {owner}")
+                raise ConfigError(
+                    f"{_option(name)}: has no effect on --executor {self.executor}, only on {owner}; "
+                    f"leave it out, or use --executor {owner}"
+                )
         if self.executor == "ray":
-            address, memory = self.ray_address or "auto", self.memory_per_learner
-            return executors.RayExecutor(address, self.gpus_per_learner, self.num_threads, memory)
+            return RayExecutor(
+                self.ray_address or "auto", self.gpus_per_learner, self.num_threads, self.memory_per_learner
+            )
         if self.executor == "process":
-            return executors.ProcessExecutor(self.num_workers, self.num_threads)
-        return executors.LocalExecutor()
+            return ProcessExecutor(self.num_workers, self.num_threads)
+        return LocalExecutor()
 
     def words(self) -> list[str]:
-        """Return the options that differ from their defaults, as words of a command line."""
-        values = [(field.name, getattr(self, field.name)) for field in fields(ExecutorOptions)]
-        changed = [(name, value) for name, value in values if value != getattr(ExecutorOptions, name)]
-        return [word for name, value in changed for word in (f"--{name.replace('_', '-')}", str(value))]
+        """Return the options that differ from their defaults, as words of a command line.
+
+        With two threads: ``["--num-threads", "2"]``.
+        """
+        words = []
+        for field in fields(ExecutorOptions):  # not those of subclasses
+            value = getattr(self, field.name)
+            if value != field.default:
+                words += [_option(field.name), str(value)]
+        return words
+
+
+@dataclass(frozen=True, kw_only=True)
+class TrainingOptions(ExecutorOptions):
+    """The processes of a run, and what records it; the result does not depend on them."""
+
+    logger: tuple[str, ...] = setting((), choices=tuple(LOGGERS), by_name=True)
+    """Loggers of the iterations: "tensorboard", "wandb", "mlflow", "csv" (iterations.csv), or "module:Name" of your
+    own; several if you like. Name the environment or the run before them."""
+
+    def words(self) -> list[str]:
+        """Return the options that differ from their defaults, with loggers."""
+        return [*super().words(), *(("--logger", *self.logger) if self.logger else ())]
+
+
+def _option(name: str) -> str:
+    """Return the option of a field: "--num-threads" of "num_threads"."""
+    return "--" + name.replace("_", "-")
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -1,4 +1,4 @@
-"""The command `gpu-envs league train`."""
+"""The commands `gpu-envs league train` and `gpu-envs league resume`."""
 
 from __future__ import annotations
 
@@ -13,36 +13,37 @@ from typing import Annotated, Any, get_origin, get_type_hints
 from tyro.conf import Positional, arg
 
 from gpu_envs.cli.options import (
+    Names,
+    OptionalInt,
     OptionalPath,
     OptionalStr,
     Repeated,
+    parse,
     parse_pairs,
     split_command_line,
     without_validation,
 )
 from gpu_envs.definition.registry import canonical_id
 from gpu_envs.errors import ConfigError, GpuEnvsError
-from league import registry
-from league.cli.gpu_table import gpu_table
+from gpu_envs.utils.settings import setting
+from league import league_algorithms
 from league.cli.live_table import LiveTable
-from league.cli.options import ExecutorOptions
-from league.cli.run_output import RunOutput
+from league.cli.options import RunOptions, TrainingOptions
+from league.cli.run_output import run_league
 from league.game import Game
 from league.psro.config import PSROConfig
 from league.storage import presets
+from league.storage.iteration_log import IterationLog
 from league.storage.open_run import delete_empty_run, open_run
-from league.storage.run_config import OVERRIDES, training
+from league.storage.run_config import OVERRIDES, configuration, training
 from league.storage.run_store import RunStore
-from trainers.cli.config_file import TYPED_ONLY, ConfigFile, ConfigFileOptions, allow_named_module, env_settings
+from trainers.cli.config_file import TYPED_ONLY, ConfigFile, ConfigFileOptions, allow_named_modules, env_settings
 from trainers.cli.options import recorded_path
-from trainers.runner.signals import interrupts
-from trainers.storage.config_yaml import format_config, write_config
-
-__all__ = ["LeagueTrainOptions", "train_command"]
+from trainers.storage.config_yaml import CONFIG_FILE, format_config, read_config, write_config
 
 
 @dataclass(frozen=True, kw_only=True)
-class LeagueTrainOptions(ConfigFileOptions, ExecutorOptions):
+class LeagueTrainOptions(ConfigFileOptions, TrainingOptions):
     """Train populations of policies that play against each other.
 
     The other options are the settings of the algorithm: name it to see them, as in
@@ -71,14 +72,28 @@ class LeagueTrainOptions(ConfigFileOptions, ExecutorOptions):
     """Use one population for all seats. None: only if the game is symmetric."""
 
 
+@dataclass(frozen=True, kw_only=True)
+class ResumeOptions(TrainingOptions, RunOptions):
+    """Continue a league with its recorded settings.
+
+    Example: gpu-envs league resume out/kuhn --iterations 20
+    """
+
+    iterations: OptionalInt = None
+    """Total number of iterations, to extend the run. Default: the recorded number."""
+    device: OptionalStr = None
+    """Device: "cpu", "cuda" or "cuda:<i>". Default: the recorded device."""
+
+
 def train_command(argv: list[str]) -> int:
     """Train populations of policies and return the exit code; 130 after an interruption."""
     file = ConfigFile.of("league train", LeagueTrainOptions, argv)
     words = split_command_line(LeagueTrainOptions, argv)
-    allow_named_module(words)
+    allow_named_modules(LeagueTrainOptions, argv)
     name = words.last("algorithm") or file.get("algorithm") or "psro"
-    algorithm = registry.find(name)
+    algorithm = league_algorithms.find(name)
     kind = _options(name)
+    allow_named_modules(kind, argv)  # of the algorithm's settings, too
     words = file.merge(kind, argv)
     if not words.positional:
         file.parse(kind, words)  # prints the help, or raises an error about another option
@@ -96,7 +111,7 @@ def train_command(argv: list[str]) -> int:
         print(format_config(_all_settings(game, config, args)), end="")
         return 0
     stamp = time.strftime("%Y%m%d-%H%M%S")
-    path = args.run_dir or Path("out") / f"league-{env_id.rpartition(':')[2]}-{stamp}"
+    path = args.run_dir or Path("out") / f"league-{env_id.rpartition(':')[2].replace('/', '-')}-{stamp}"
     device = args.device
     if device is None and RunStore.run_exists(path):  # a run keeps its device
         with RunStore.open(path, write=False) as store:
@@ -108,15 +123,34 @@ def train_command(argv: list[str]) -> int:
             write_config(path, "league train", _settings(game, config, args))
             live = LiveTable(store, config.iterations)
             try:
-                run = algorithm.make(store, config, live, executor)
+                log = IterationLog(store, args.logger, live)
+                run = algorithm.make(store, config, log, executor)
             except GpuEnvsError:
                 if not store.tasks():  # nothing was computed: leave no folder
                     delete_empty_run(store)
                 raise
-            output = RunOutput(store, args, live, config.device, gpu_table(executor, run, config.device))
-            with output, interrupts():
-                run.run()
-            return output.exit_code
+            with log:
+                return run_league(run, store, args, live, executor, config.device)
+
+
+def resume_command(argv: list[str]) -> int:
+    """Continue a run and return the exit code; 130 after an interruption."""
+    allow_named_modules(ResumeOptions, argv)
+    args = parse(ResumeOptions, "league resume", argv)
+    with RunStore.open(args.run_dir) as store:
+        algorithm = league_algorithms.find(store.config.get("algorithm", ""))
+        config = configuration(store, algorithm.config_type)
+        with contextlib.closing(args.make_executor()) as executor:
+            changes = {"iterations": args.iterations, "device": args.device and executor.device(args.device)}
+            config = dataclasses.replace(config, **{key: value for key, value in changes.items() if value is not None})
+            live = LiveTable(store, config.iterations)
+            log = IterationLog(store, args.logger, live)
+            run = algorithm.make(store, config, log, executor)
+            if (args.run_dir / CONFIG_FILE).exists():  # not of a run that a program started
+                recorded = read_config(args.run_dir / CONFIG_FILE)
+                write_config(args.run_dir, "league train", {**recorded, "iterations": config.iterations})
+            with log:
+                return run_league(run, store, args, live, executor, config.device)
 
 
 def _roles(args: LeagueTrainOptions) -> dict[str, tuple[Any, ...]]:
@@ -152,8 +186,9 @@ def _all_settings(game: Game, config: Any, args: LeagueTrainOptions) -> dict[str
     if isinstance(config, PSROConfig) or "total_steps" in config.train_overrides:  # see LeagueConfig.train_overrides
         fields["total_steps"] = train.total_steps
     overrides = {**fields, "learner": dataclasses.asdict(train.learner)}
-    names = [field.name for field in dataclasses.fields(ExecutorOptions) if field.name not in TYPED_ONLY]
-    more = {name: getattr(args, name) for name in (*names, *(("run_dir",) if args.run_dir else ()))}
+    names = [field.name for field in dataclasses.fields(TrainingOptions) if field.name not in (*TYPED_ONLY, "logger")]
+    optional = [name for name in ("logger", "run_dir") if getattr(args, name)]
+    more = {name: getattr(args, name) for name in (*names, *optional)}
     env = env_settings(game.env_id, game.env)
     return {**_settings(game, config, args), "env": env, **more, "train_overrides": overrides}
 
@@ -161,9 +196,9 @@ def _all_settings(game: Game, config: Any, args: LeagueTrainOptions) -> dict[str
 @functools.cache
 def _options(algorithm: str) -> type[Any]:
     """Return the options of `gpu-envs league train` with the settings of an algorithm."""
-    config_type = registry.find(algorithm).config_type
+    config_type = league_algorithms.find(algorithm).config_type
     fields: list[Any] = [(name, Repeated, dataclasses.field(default=())) for name in _pair_fields(config_type)]
-    fields += [("device", OptionalStr, dataclasses.field(default=None))]
+    fields += [("device", OptionalStr, dataclasses.field(default=None)), ("callback", Names, setting((), by_name=True))]
     return dataclasses.make_dataclass(
         LeagueTrainOptions.__name__,
         fields,

@@ -11,7 +11,7 @@ import webbrowser
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 from urllib.parse import urlsplit
 
 from tyro.conf import Positional, arg
@@ -21,11 +21,24 @@ from gpu_envs.utils.paths import check_file
 from gpu_envs.utils.progress import ProgressBar
 from gpu_envs.utils.settings import setting
 
-__all__ = ["WatchOptions", "watch_command"]
+if TYPE_CHECKING:
+    from league.watch.server import PageApi
 
 
 @dataclass(frozen=True, kw_only=True)
-class WatchOptions(ImportOptions):
+class PageOptions:
+    """The address of a page."""
+
+    port: int = setting(0, ge=0)
+    """TCP port of the page; 0 for a free one."""
+    host: str = "127.0.0.1"
+    """Address to listen on. With any address but 127.0.0.1, the URL and the page cross the network unencrypted."""
+    browser: bool = True
+    """Open the page in a browser if there is a display."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class WatchOptions(ImportOptions, PageOptions):
     """Open a run of a training or a league in the browser: learning curves, rollouts, payoffs, lineage.
 
     The page updates while the run is in progress. It is served on this machine until Ctrl-C.
@@ -35,60 +48,60 @@ class WatchOptions(ImportOptions):
 
     run: Annotated[Positional[Path], arg(metavar="RUN")]
     """Folder of a training or a league."""
-    port: int = setting(0, ge=0)
-    """TCP port of the page; 0 for a free one."""
-    host: str = "127.0.0.1"
-    """Address to listen on. With any address but 127.0.0.1, the URL and the run cross the network unencrypted."""
-    browser: bool = True
-    """Open the page in a browser if there is a display."""
     export: OptionalPath = None
     """Write the page with its data to this .html file and exit."""
 
 
 def watch_command(argv: list[str]) -> int:
     """Open a run in the browser, during training or afterwards."""
-    from league.watch.api import ViewerApi
-    from league.watch.rollouts import RolloutCache
-    from league.watch.server import check_libraries, is_loopback, serve
-    from league.watch.sources.base import LatestSnapshot
-    from league.watch.sources.open import open_source
+    from league.watch.api import open_viewer
+    from league.watch.server import check_libraries, is_loopback
 
     args = parse(WatchOptions, "watch", argv)
-    alone = is_loopback(args.host)
+    is_loopback(args.host)  # a wrong address is an error before the run is read
     if args.export is not None:
         check_file(args.export, "--export")
     else:
         check_libraries()
-    with (
-        contextlib.closing(LatestSnapshot(open_source(args.run))) as latest,
-        contextlib.closing(RolloutCache()) as rollouts,
-    ):
-        api = ViewerApi(latest, rollouts)
+    with open_viewer(args.run) as api:
         if args.export is not None:
             return _export(api, args.export)
-        if not alone:
-            print(
-                f"gpu-envs: warning: --host {args.host}: the URL and the run are not encrypted; "
-                "use 127.0.0.1 with SSH forwarding, or a private network",
-                file=sys.stderr,
-                flush=True,
-            )
+        run = api.latest.get()[0].answers["run"]
+        return serve_page(args, api, f"{run['kind']} of {run['env_id']} in {args.run}")
 
-        stack = contextlib.ExitStack()
 
-        def started(url: str, server: object) -> None:
-            run, address = latest.get()[0].answers["run"], urlsplit(url)
-            print(f"{run['kind']} of {run['env_id']} in {args.run}: {url} until Ctrl-C", flush=True)
-            if alone:
-                # netloc: with the port, and brackets where it is IPv6
-                tunnel = f"ssh -N -L {address.port}:{address.netloc} {socket.gethostname()}"
-                local = address._replace(netloc=f"127.0.0.1:{address.port}").geturl()
-                print(f"from another machine: {tunnel}, then open {local} there", flush=True)
-            if args.browser and _screen():
-                webbrowser.open(stack.enter_context(_entry(url)))
+def serve_page(args: PageOptions, api: PageApi, title: str) -> int:
+    """Serve a page until Ctrl-C, and open it if there is a display; return the exit code.
 
-        with contextlib.suppress(KeyboardInterrupt), stack:
-            serve(api, args.host, args.port, started)
+    Raises:
+        MissingExtraError: Starlette or uvicorn is not installed.
+        ConfigError: The address or port is not available.
+    """
+    from league.watch.server import is_loopback, serve
+
+    alone = is_loopback(args.host)
+    if not alone:
+        print(
+            f"gpu-envs: warning: --host {args.host}: the URL and the page are not encrypted; "
+            "use 127.0.0.1 with SSH forwarding, or a private network",
+            file=sys.stderr,
+            flush=True,
+        )
+    stack = contextlib.ExitStack()
+
+    def started(url: str, server: object) -> None:
+        address = urlsplit(url)
+        print(f"{title}: {url} until Ctrl-C", flush=True)
+        if alone:
+            # netloc: with the port, and brackets where it is IPv6
+            tunnel = f"ssh -N -L {address.port}:{address.netloc} {socket.gethostname()}"
+            local = address._replace(netloc=f"127.0.0.1:{address.port}").geturl()
+            print(f"from another machine: {tunnel}, then open {local} there", flush=True)
+        if args.browser and _screen():
+            webbrowser.open(stack.enter_context(_entry(url)))
+
+    with contextlib.suppress(KeyboardInterrupt), stack:
+        serve(api, args.host, args.port, started)
     return 0
 
 
@@ -107,7 +120,7 @@ def _export(api, file: Path) -> int:
 @contextlib.contextmanager
 def _entry(url: str) -> Iterator[str]:
     """Return the address of a private file that opens a URL: other users can see the arguments of the browser."""
-    from league.watch.access import ENTRY
+    from league.watch.server import ENTRY
 
     with tempfile.NamedTemporaryFile("w", prefix="gpu-envs-watch-", suffix=".html", encoding="utf-8") as file:
         file.write(ENTRY.format(url=url))

@@ -12,25 +12,13 @@ from torch.nn.functional import pad
 from gpu_envs.utils.progress import Progress
 from league import solvers
 from league.evaluation.tabular_game import TabularGame, is_tabular
-from league.executors import Coordinator, RemoteTask
+from league.executors.coordinator import Coordinator
+from league.executors.tasks import RemoteTask
 from league.game import Game, is_two_player_zero_sum
 from league.solvers import MetaStrategy
 from league.storage.run_store import RunStore
 from trainers.config.train_config import TrainConfig
 from trainers.models.policy import PolicyProtocol
-
-__all__ = [
-    "LANE",
-    "UNKNOWN",
-    "Evaluation",
-    "ce_gap_lower_bound",
-    "compute_gaps",
-    "compute_nash_conv",
-    "evaluated",
-    "is_evaluated",
-    "nash_conv_lower_bound",
-    "strategy_from_summary",
-]
 
 LANE = "evaluation"
 """Lane of the coordinator. Only the end of a run waits for it."""
@@ -104,17 +92,6 @@ class Evaluation:
         self.coordinator.submit(task, commit, lane=LANE)
 
 
-def compute_nash_conv(
-    policies: Mapping[str, Sequence[PolicyProtocol]], *, game: Game, strategy: MetaStrategy | None
-) -> float:
-    """Return NashConv of a meta-strategy over policies by role; None: of the Nash equilibrium of the meta-game."""
-    tabular = TabularGame.of(game, required=True)
-    assert tabular is not None
-    if strategy is None:
-        strategy = solvers.solve("nash", tabular.payoffs(policies))
-    return tabular.nash_conv(policies, strategy.marginals, strategy.joint)
-
-
 def compute_gaps(
     policies: Mapping[str, Sequence[PolicyProtocol]],
     *,
@@ -122,11 +99,15 @@ def compute_gaps(
     strategy: MetaStrategy | None,
     after_recommendation: bool,
 ) -> dict[str, float]:
-    """Return `nash_conv` and, if seats deviate `after_recommendation` of a joint distribution, `ce_gap`."""
-    gaps = {"nash_conv": compute_nash_conv(policies, game=game, strategy=strategy)}
-    if after_recommendation and strategy is not None and strategy.joint is not None:
-        tabular = TabularGame.of(game, required=True)
-        assert tabular is not None
+    """Return `nash_conv` of a meta-strategy over policies by role; None: of the Nash equilibrium of the meta-game.
+
+    If seats deviate `after_recommendation` of a joint distribution, also return `ce_gap`.
+    """
+    tabular = TabularGame.of(game, required=True)
+    assert tabular is not None
+    strategy = strategy or solvers.solve("nash", tabular.payoffs(policies))
+    gaps = {"nash_conv": tabular.nash_conv(policies, strategy.marginals, strategy.joint)}
+    if after_recommendation and strategy.joint is not None:
         gaps["ce_gap"] = tabular.ce_gap(policies, strategy.joint)
     return gaps
 

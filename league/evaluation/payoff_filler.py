@@ -9,17 +9,16 @@ import torch
 from torch import Tensor
 
 from gpu_envs.errors import CheckpointError, GpuEnvsError
-from league.executors import Coordinator, RemoteTask
+from league.executors.coordinator import Coordinator
+from league.executors.tasks import RemoteTask
 from league.game import Game
-from league.rollout.matchup_distribution import narrow, widen
-from league.rollout.matchups import MatchupResults, simulate_matchups
-from league.rollout.payoff_table import PayoffTable, kept_policies
+from league.matchups.matchup_distribution import narrow, widen
+from league.matchups.matchups import MatchupResults, simulate_matchups
+from league.matchups.payoff_table import PayoffTable, kept_policies
 from league.storage.records import MAX_EPISODES
 from league.storage.run_config import add_to_table, sizes, table_of
 from league.storage.run_store import RunStore, derive_named_seed
 from trainers.models.policy import PolicyProtocol
-
-__all__ = ["LANE", "MAX_ROUNDS", "PayoffFiller", "PayoffSamplingConfig", "batches_of_cells", "payoff_task"]
 
 MAX_ROUNDS = 100
 """Largest number of rounds of simulation until the confidence intervals are narrow enough."""

@@ -12,18 +12,18 @@ from torch import Tensor
 
 from gpu_envs.errors import ConfigError
 from gpu_envs.utils.lru_cache import LRUCache
-from league.exact import GameTree, TablePolicy
+from league.exact.game_tree import GameTree
 from league.exact.tabulation import tabulate
 from league.game import Game
 from league.policies.mixture import MixturePolicy
 from league.policies.random import RandomPolicy
+from league.policies.tabular import TablePolicy
 from league.solvers import MetaStrategy
 from league.storage.records import to_json
 from trainers.config.train_config import TrainConfig
+from trainers.models.networks import RECURRENT
 from trainers.models.overrides import override_of
 from trainers.models.policy import PolicyProtocol
-
-__all__ = ["KEPT", "JointDeviation", "TabularGame", "is_recurrent", "is_tabular"]
 
 KEPT = 4
 """Trees that a process keeps, those that were asked for last."""
@@ -247,12 +247,12 @@ class TabularGame:
 def _tree_of(game: Game) -> GameTree:
     """Return the cached tree of a game; raise ConfigError if it cannot be enumerated."""
     key = to_json(game.to_json())
-    return _TREES.get_or_make(key, lambda: GameTree.of(game))
+    return _TREES.get_or_make(key, lambda: GameTree(game))
 
 
 def is_recurrent(train: TrainConfig) -> bool:
-    """Return whether learned policies are recurrent, and so cannot be tabulated."""
-    return getattr(train.learner, "network", "") == "gru"
+    """Return whether learned policies may be recurrent, as "module:Name" may, and so cannot be tabulated."""
+    return RECURRENT.allow(getattr(train.learner, "network", "mlp"))
 
 
 def is_tabular(game: Game, train: TrainConfig | None = None) -> bool:

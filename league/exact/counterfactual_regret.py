@@ -19,8 +19,6 @@ from gpu_envs.errors import ConfigError, GpuEnvsError
 from league.exact.game_tree import GameTree
 from league.game import is_two_player_zero_sum
 
-__all__ = ["EquilibriumProfile", "solve_restricted_game"]
-
 _CHECKED_EVERY = 20  # iterations between two computations of NashConv, which cost as much as one iteration
 
 

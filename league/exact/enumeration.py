@@ -1,10 +1,13 @@
-"""Enumeration of small game trees with the environment: all histories of one length are the worlds of a batch."""
+"""Enumeration of small game trees: all histories of one length are the worlds of a batch, or states of OpenSpiel."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from itertools import product
+from math import prod
 from numbers import Integral
+from typing import Any
 
 import numpy as np
 import torch
@@ -17,20 +20,20 @@ from gpu_envs.runtime.core import Core
 from league.game import Game
 from trainers.base.agent_group import agent_rows_of
 
-__all__ = ["LARGEST", "EnumeratedTree", "PlayerTree", "enumerate_tree"]
-
 LARGEST = 2_000_000
 """Largest number of histories of one length. As many need about 8 GB of memory."""
+_LARGEST_OF_STATES = 200_000  # the same of OpenSpiel's states, which are copied one by one
 _DRAWS = 64  # expected number of resets with the rarest outcome of chance, so that every outcome occurs
 _MIN_DRAWS = 2**16  # lowest number of resets, so that wrong probabilities of few outcomes show
 _LIKELIHOOD = 1e-9  # refused if drawn frequencies are less likely under the declared probabilities
 _COMPARED_WORLDS = 256  # lowest number of worlds, over all outcomes, whose play is compared
 _COMPARED_STEPS = 1000  # largest number of compared steps
+_WAITS = -1  # in place of an action of a seat that does not move
 _NOT_BY_WORLD = ("params",)  # entries of a core's state without an axis of worlds
 
 
-def _too_large(env_id: str) -> ConfigError:
-    many = f"more than {LARGEST} histories of one length"
+def _too_large(env_id: str, largest: int) -> ConfigError:
+    many = f"more than {largest} histories of one length"
     return ConfigError(f"{env_id}: no exact tree: {many}; use learned responses and sampled payoffs")
 
 
@@ -53,20 +56,6 @@ class PlayerTree:
     """Sequence of the seat before each information set (I,) int64.
 
     It is 0 without actions, and 1 + i C + a after action a at information set i."""
-
-
-@dataclass(frozen=True)
-class EnumeratedTree:
-    """The Z leaves of a game tree with S seats."""
-
-    sides: tuple[PlayerTree, ...]
-    """Information sets by seat."""
-    sequence: np.ndarray
-    """Last sequence of every seat (Z, S) int64."""
-    chance: np.ndarray
-    """Probability of the chance outcomes (Z,) float64."""
-    returns: np.ndarray
-    """Returns of the seats (Z, S) float64."""
 
 
 class _Infosets:
@@ -101,25 +90,31 @@ class _Infosets:
         return PlayerTree(np.array(self.observations), np.array(self.legal), np.array(self.parent, np.int64))
 
 
-def enumerate_tree(game: Game) -> EnumeratedTree:
+def enumerate_tree(game: Game) -> tuple[list[PlayerTree], np.ndarray, np.ndarray, np.ndarray]:
     """Enumerate the tree of a game.
 
-    Agents that move simultaneously choose one after the other, without observing the earlier choices.
+    Agents that move simultaneously choose one after the other, without observing the earlier choices. A game of
+    OpenSpiel is enumerated by its own states, because the worlds of a host environment cannot be copied.
+
+    Returns:
+        The information sets of each of the S seats; and of the Z leaves the last sequence of every seat (Z, S) int64,
+        the probability of the chance outcomes (Z,) float64 and the returns of the seats (Z, S) float64.
 
     Raises:
-        ConfigError: The environment does not declare its chance (see `EnvDefinition.chance`), or plays differently:
-            resets draw other outcomes, or worlds of one outcome differ after the same actions. Several agents share a
-            seat, actions are not Discrete, an agent has no perfect recall, or there are more than `LARGEST` histories
-            of one length.
+        ConfigError: The environment is no game of OpenSpiel with tensors of information states, and does not declare
+            its chance (see `EnvDefinition.chance`), or plays differently: resets draw other outcomes, or worlds of one
+            outcome differ after the same actions. Several agents share a seat, actions are not Discrete, an agent has
+            no perfect recall, or there are more than `LARGEST` histories of one length.
     """
     if "domain_randomization" in game.env:
         raise ConfigError(f"{game.env_id}: no exact tree: expected an environment without domain_randomization")
     core = game.core(1, autoreset="disabled")
-    if core.definition.chance is None:
+    declared, spiel_game = core.definition.chance, getattr(core.definition, "spiel_game", None)
+    if declared is None and spiel_game is None:
         raise ConfigError(
             f"{game.env_id}: no exact tree: expected an environment that declares its random outcomes, "
-            "EnvDefinition.chance, such as KuhnPoker-v0, got one that does not; use learned responses and sampled "
-            "payoffs"
+            "EnvDefinition.chance, such as KuhnPoker-v0, or a game of OpenSpiel with tensors of information states, "
+            "got another; use learned responses and sampled payoffs"
         )
     rows = [agent_rows_of(core, seat.members) for seat in game.seats]
     if any(len(members) != 1 for members in rows):
@@ -127,7 +122,9 @@ def enumerate_tree(game: Game) -> EnumeratedTree:
     if not all(isinstance(space, spaces.Discrete) for space in core.action_spaces.values()):
         raise ConfigError(f"{game.env_id}: no exact tree: expected Discrete actions, got others")
     agents = [row for (row,) in rows]
-    core, chance = _dealt(game, core.definition.chance)
+    if declared is None:
+        return _enumerate_states(game.env_id, spiel_game, agents)
+    core, chance = _dealt(game, declared)
     sizes = core.num_choices[agents, 0].tolist()
     sides = [_Infosets(game.env_id, size) for size in sizes]
 
@@ -141,13 +138,78 @@ def enumerate_tree(game: Game) -> EnumeratedTree:
             break
         world, choice, sequence = _branches(core, np.flatnonzero(~over), sequence[~over], agents, sides)
         if len(world) > LARGEST:
-            raise _too_large(game.env_id)
+            raise _too_large(game.env_id, LARGEST)
         chance, total = chance[world], total[world]
         core = _moved(game, core, world)
         core.step(from_numpy(choice))
         total = total + core.reward[:, agents].numpy()
     sequence, chance, returns = (np.concatenate(parts) for parts in zip(*leaves, strict=True))
-    return EnumeratedTree(tuple(side.done() for side in sides), sequence, chance, returns)
+    return [side.done() for side in sides], sequence, chance, returns
+
+
+def _enumerate_states(
+    env_id: str, spiel_game: Any, players: Sequence[int]
+) -> tuple[list[PlayerTree], np.ndarray, np.ndarray, np.ndarray]:
+    """Enumerate the tree of a ``pyspiel.Game`` with the player of each seat; see `enumerate_tree`."""
+    size = spiel_game.num_distinct_actions()
+    sides = [_Infosets(env_id, size) for _ in players]
+    leaves: list[tuple[tuple[int, ...], float, list[float]]] = []
+    nodes: list[tuple[Any, tuple[int, ...], float]] = [(spiel_game.new_initial_state(), (0,) * len(players), 1.0)]
+    while nodes:
+        decisions = []
+        while nodes:
+            state, sequence, chance = nodes.pop()
+            if state.is_terminal():
+                returns = state.returns()
+                leaves.append((sequence, chance, [returns[player] for player in players]))
+            elif state.is_chance_node():
+                nodes += [(state.child(outcome), sequence, chance * p) for outcome, p in state.chance_outcomes()]
+            else:
+                decisions.append((state, sequence, chance))
+            if len(nodes) + len(decisions) > _LARGEST_OF_STATES:
+                raise _too_large(env_id, _LARGEST_OF_STATES)
+        moves = [_legal_moves(state, players) for state, _, _ in decisions]
+        if sum(prod(len(actions) for actions in legal) for legal in moves) > _LARGEST_OF_STATES:
+            raise _too_large(env_id, _LARGEST_OF_STATES)
+        infosets = np.zeros((len(decisions), len(players)), np.int64)
+        for seat, (player, side) in enumerate(zip(players, sides, strict=True)):
+            rows = [row for row, legal in enumerate(moves) if legal[seat] != (_WAITS,)]
+            if rows:
+                tensors = [decisions[row][0].information_state_tensor(player) for row in rows]
+                legal_choices = np.zeros((len(rows), size), bool)
+                for choices, row in zip(legal_choices, rows, strict=True):
+                    choices[list(moves[row][seat])] = True
+                previous = np.array([decisions[row][1][seat] for row in rows])
+                infosets[rows, seat] = side.number(np.array(tensors, np.float32), legal_choices, previous)
+        for (state, sequence, chance), legal, rows_of_seats in zip(decisions, moves, infosets.tolist(), strict=True):
+            for joint in product(*legal):
+                following = tuple(
+                    last if action == _WAITS else 1 + infoset * size + action
+                    for last, action, infoset in zip(sequence, joint, rows_of_seats, strict=True)
+                )
+                nodes.append((_child(state, joint, players), following, chance))
+    sequences, chances, returns = (np.array(values) for values in zip(*leaves, strict=True))
+    return [side.done() for side in sides], sequences, chances, returns
+
+
+def _legal_moves(state: Any, players: Sequence[int]) -> list[tuple[int, ...]]:
+    """Return the legal actions of each seat; ``(_WAITS,)`` for a seat that does not move."""
+    simultaneous, mover = state.is_simultaneous_node(), state.current_player()
+    return [
+        tuple(state.legal_actions(player)) or (_WAITS,) if simultaneous or player == mover else (_WAITS,)
+        for player in players
+    ]
+
+
+def _child(state: Any, joint: Sequence[int], players: Sequence[int]) -> Any:
+    """Return the state after the actions of the seats."""
+    if not state.is_simultaneous_node():
+        return state.child(next(action for action in joint if action != _WAITS))
+    child, actions = state.clone(), [0] * len(players)
+    for player, action in zip(players, joint, strict=True):
+        actions[player] = max(action, 0)
+    child.apply_actions(actions)
+    return child
 
 
 def _branches(
@@ -184,7 +246,7 @@ def _dealt(game: Game, chance: Chance) -> tuple[Core, np.ndarray]:
     """
     prefix = f"{game.env_id}: no exact tree"
     if chance.histories > LARGEST:
-        raise _too_large(game.env_id)
+        raise _too_large(game.env_id, LARGEST)
     if chance.field and chance.count * _DRAWS > LARGEST:
         raise ConfigError(f"{prefix}: {chance.count} deals are too many; use sampled payoffs")
     weights = _weights(game, chance, f"{prefix}: chance")

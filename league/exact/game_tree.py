@@ -13,10 +13,8 @@ from collections.abc import Sequence
 import torch
 from torch import Tensor
 
-from league.exact.enumeration import PlayerTree, enumerate_tree
+from league.exact.enumeration import enumerate_tree
 from league.game import Game
-
-__all__ = ["GameTree", "Profile"]
 
 Profile = Sequence[Tensor]
 """A table for every seat: probabilities of the choices (I, C) float64, 0 for illegal ones."""
@@ -35,10 +33,10 @@ class GameTree:
         stakes: Returns of the seats at the leaves, times the probability of chance (S, Z).
     """
 
-    def __init__(
-        self, game: Game, sides: Sequence[PlayerTree], sequence: Tensor, chance: Tensor, returns: Tensor
-    ) -> None:
-        """Create a tree from the result of `enumerate_tree`; use `of`."""
+    def __init__(self, game: Game) -> None:
+        """Enumerate the tree of a game; raise ConfigError as `league.exact.enumeration.enumerate_tree`."""
+        sides, *leaves = enumerate_tree(game)
+        sequence, chance, returns = map(torch.from_numpy, leaves)
         self.game = game
         self.observations: tuple[Tensor, ...] = tuple(torch.from_numpy(side.observations) for side in sides)
         self.legal: tuple[Tensor, ...] = tuple(torch.from_numpy(side.legal) for side in sides)
@@ -48,13 +46,6 @@ class GameTree:
         )
         self.sequence: tuple[Tensor, ...] = tuple(sequence.T.contiguous())
         self.stakes: Tensor = (returns * chance[:, None]).T.contiguous()  # (S, Z)
-
-    @classmethod
-    def of(cls, game: Game) -> GameTree:
-        """Return the tree of a game; raise ConfigError as `league.exact.enumeration.enumerate_tree`."""
-        enumerated = enumerate_tree(game)
-        arrays = (torch.from_numpy(array) for array in (enumerated.sequence, enumerated.chance, enumerated.returns))
-        return cls(game, enumerated.sides, *arrays)
 
     def uniform(self, seat: int) -> Tensor:
         """Return the uniform table over legal choices (I, C)."""

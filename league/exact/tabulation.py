@@ -1,8 +1,8 @@
-"""Conversion between policies and tables of action probabilities."""
+"""Policies as tables of action probabilities."""
 
 from __future__ import annotations
 
-from typing import Protocol, runtime_checkable
+from typing import Any
 
 import torch
 from torch import Tensor
@@ -14,24 +14,13 @@ from trainers.models.action_heads import CategoricalHead
 from trainers.models.overrides import override_of
 from trainers.models.policy import Policy, PolicyProtocol
 
-__all__ = ["ProvidesActionProbabilities", "table_policy", "tabulate"]
-
-
-@runtime_checkable
-class ProvidesActionProbabilities(Protocol):
-    """A policy with action probabilities, such as `TablePolicy`."""
-
-    def probabilities(self, obs: Tensor, mask: Tensor | None = None) -> Tensor:
-        """Return action probabilities, see `TablePolicy.probabilities`."""
-        ...
-
 
 @torch.no_grad()
 def tabulate(policy: PolicyProtocol, tree: GameTree, seat: int) -> Tensor:
     """Return the table (I, C) of a policy in a seat, queried in one batch.
 
     Args:
-        policy: One of `trainers`, or any with a method `probabilities(obs, mask)`.
+        policy: One of `trainers`, or any with a method `probabilities(obs, mask)`, see `TablePolicy.probabilities`.
         tree: Tree of the game.
         seat: Seat of the policy.
 
@@ -48,17 +37,11 @@ def tabulate(policy: PolicyProtocol, tree: GameTree, seat: int) -> Tensor:
             )
         params, _ = policy.actor.step(policy.inputs(obs.to(device).unsqueeze(-2)), None)  # a single agent
         probabilities = policy.head.log_probs(params.squeeze(-2), legal.to(device)).exp().squeeze(-2)
-    elif isinstance(policy, ProvidesActionProbabilities):
+    elif hasattr(policy, "probabilities"):
+        tabular: Any = policy
         device = policy.table.device if isinstance(policy, TablePolicy) else obs.device
-        probabilities = policy.probabilities(obs.to(device), legal.to(device))
+        probabilities = tabular.probabilities(obs.to(device), legal.to(device))
     else:
         raise ConfigError(f"tabulate: expected a policy with probabilities(obs, mask), got {type(policy).__name__}")
     probabilities = probabilities.cpu().double().masked_fill(~legal, 0.0)
     return probabilities / probabilities.sum(-1, keepdim=True)
-
-
-def table_policy(
-    tree: GameTree, table: Tensor, seat: int, seed: int = 0, device: torch.device | str = "cpu"
-) -> TablePolicy:
-    """Return the policy that plays a table (I, C) of one seat of a tree."""
-    return TablePolicy(tree.observations[seat].to(device), table, seed)

@@ -2,19 +2,14 @@
 
 from __future__ import annotations
 
-import contextlib
 import time
 from collections import deque
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from league.executors.base import Executor
-from league.executors.local import LocalExecutor
-from league.executors.remote_task import RemoteTask
+from league.executors.tasks import Executor, LocalExecutor, RemoteTask
 from league.storage.run_store import RunStore
-
-__all__ = ["GATHER", "Coordinator", "gather"]
 
 GATHER = 0.1
 """Time in which further results are awaited, so that results in quick succession are committed together [s]."""
@@ -100,7 +95,7 @@ class Coordinator:
             lane: Name of the lane.
             once: Wait only for the next result of any lane, and commit what it completes.
         """
-        with self.cancel_on_error():
+        try:
             self._commit()
             while once or self._open(lane):
                 try:
@@ -116,6 +111,9 @@ class Coordinator:
                     self._commit()
                 if once:
                     break
+        except BaseException:
+            self.cancel()
+            raise
 
     def _open(self, lane: str | None) -> list[_Submission]:
         """Return the submissions of a lane, or of all lanes, that are not committed."""
@@ -142,15 +140,6 @@ class Coordinator:
                     if submission.then is not None:
                         submission.then()
             self._lanes = {name: lane for name, lane in self._lanes.items() if lane}
-
-    @contextlib.contextmanager
-    def cancel_on_error(self) -> Iterator[None]:
-        """Cancel all tasks if an exception or an interrupt leaves the context."""
-        try:
-            yield
-        except BaseException:
-            self.cancel()
-            raise
 
     def cancel(self) -> None:
         """Cancel all tasks that are not committed."""

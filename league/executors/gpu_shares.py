@@ -19,17 +19,6 @@ from dataclasses import dataclass, replace
 from gpu_envs.errors import ConfigError
 from gpu_envs.utils.terminal import shorten
 
-__all__ = [
-    "SHARING",
-    "GpuNode",
-    "GpuShare",
-    "SharePlan",
-    "check_share",
-    "format_plan",
-    "free_shares",
-    "plan_shares",
-]
-
 SHARING = 4
 """Default of the largest number of learners on a GPU."""
 PRECISION = 10_000
@@ -106,7 +95,7 @@ def plan_shares(
     trainings: int,
     *,
     cpus: int = 1,
-    most: int = SHARING,
+    max_per_gpu: int = SHARING,
     memory: float = 0.0,
     gpus: float | None = None,
 ) -> SharePlan:
@@ -116,7 +105,7 @@ def plan_shares(
         nodes: Nodes of the cluster.
         trainings: Number of trainings.
         cpus: CPUs that a process of a training needs on the node of its GPU.
-        most: Largest number of trainings on a GPU.
+        max_per_gpu: Largest number of trainings on a GPU.
         memory: Memory of a GPU that a training needs [GiB].
         gpus: Share of every training, as in `check_share`; None: computed, so that no GPU is idle.
 
@@ -129,13 +118,15 @@ def plan_shares(
     if not trainings or not count:
         return SharePlan((), trainings)
     if gpus is not None:
-        most = int(1 / gpus + 1e-9)
-        shares = _fixed(nodes, trainings, cpus, gpus) if gpus >= 1 else _parts(nodes, trainings, cpus, most, memory)
+        max_per_gpu = int(1 / gpus + 1e-9)
+        shares = (
+            _fixed(nodes, trainings, cpus, gpus) if gpus >= 1 else _parts(nodes, trainings, cpus, max_per_gpu, memory)
+        )
         shares = [GpuShare(float(gpus), share.kind, share.node) for share in shares]
     elif trainings <= count:
         shares = _whole_gpus(nodes, trainings, cpus)
     else:
-        shares = _parts(nodes, trainings, cpus, most, memory)
+        shares = _parts(nodes, trainings, cpus, max_per_gpu, memory)
     return SharePlan(tuple(shares), trainings - len(shares))
 
 
@@ -208,19 +199,19 @@ def _whole_gpus(nodes: Sequence[GpuNode], trainings: int, cpus: int) -> list[Gpu
 
 
 def _fixed(nodes: Sequence[GpuNode], trainings: int, cpus: int, gpus: float) -> list[GpuShare]:
-    """Return the places of trainings with a whole number of GPUs each."""
-    places = [GpuShare(gpus, kind) for kind, count in _by_kind(nodes, cpus).items() for _ in range(int(count / gpus))]
-    return places[:trainings]
+    """Return the shares of trainings with a whole number of GPUs each."""
+    shares = [GpuShare(gpus, kind) for kind, count in _by_kind(nodes, cpus).items() for _ in range(int(count / gpus))]
+    return shares[:trainings]
 
 
 def _parts(nodes: Sequence[GpuNode], trainings: int, cpus: int, limit: int, memory: float) -> list[GpuShare]:
     """Return equal parts of each GPU for its trainings, which are spread evenly over the GPUs; larger shares last."""
     count = [[0] * node.gpus for node in nodes]
-    places = [(index, gpu) for index, node in enumerate(nodes) for gpu in range(node.gpus)]
+    gpus = [(index, gpu) for index, node in enumerate(nodes) for gpu in range(node.gpus)]
     for _ in range(trainings):
         free = [
             (count[index][gpu], index, gpu)
-            for index, gpu in places
+            for index, gpu in gpus
             if count[index][gpu] < _most_on(nodes[index], limit, memory)
             and sum(count[index]) < nodes[index].cpus // cpus
         ]
@@ -230,7 +221,7 @@ def _parts(nodes: Sequence[GpuNode], trainings: int, cpus: int, limit: int, memo
         count[index][gpu] += 1
     shares = [
         GpuShare(int(PRECISION / count[index][gpu]) / PRECISION, nodes[index].kind, nodes[index].name)
-        for index, gpu in places
+        for index, gpu in gpus
         for _ in range(count[index][gpu])
     ]
     return sorted(shares, key=lambda share: share.gpus)

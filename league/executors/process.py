@@ -2,77 +2,43 @@
 
 from __future__ import annotations
 
-import contextlib
 import multiprocessing
 import os
 import pickle  # noqa: TID251  between processes of one run, as `concurrent.futures` does; nothing is kept
 import signal
 import threading
-from collections.abc import Iterator
-from concurrent.futures import ProcessPoolExecutor
+from collections import deque
+from concurrent.futures import Future, ProcessPoolExecutor
 from concurrent.futures.process import BrokenProcessPool
 from dataclasses import dataclass
+from functools import partial
 from queue import Empty, SimpleQueue
 from typing import Any
 
 from gpu_envs.definition.id_modules import named_modules
 from gpu_envs.errors import ConfigError, GpuEnvsError
 from gpu_envs.utils.devices import resolve_device
-from league.executors.remote_task import RemoteTask
+from gpu_envs.utils.paths import safe_path
+from league.executors.tasks import RemoteTask
 from league.executors.transport import pack, packed, unpacked
 from league.executors.worker import perform
 
-__all__ = ["TRIES", "ProcessExecutor"]
-
+SPAWN = multiprocessing.get_context("spawn")
+"""Way in which workers start: without the memory of this process."""
 TRIES = 4
 """Number of workers that try a task; each worker that dies is replaced."""
-_STARTING = threading.Lock()  # environment variables are shared by all threads
 
 
 @dataclass(eq=False)
 class _Job:
     """A task in transport."""
 
-    task: RemoteTask
+    key: str
     content: bytes
     """Pickled task; torch's pickling would use shared memory, which is scarce and outlives killed processes."""
+    tries: int = 0
+    """Number of workers that died during the task."""
     canceled: bool = False
-
-
-class _ProcessWorker:
-    """A process that starts at its first task; a pool of size one, so that the task of a dead process is known."""
-
-    def __init__(self) -> None:
-        self.pool: ProcessPoolExecutor | None = None
-        self.pid = 0
-        self.job: _Job | None = None
-
-    def run(self, job: _Job) -> Any:
-        """Return the packed result, or the error of the task."""
-        if self.pool is None:
-            with _safe_path():
-                self.pool = ProcessPoolExecutor(1, multiprocessing.get_context("spawn"), initializer=_begin)
-                started = self.pool.submit(os.getpid)
-            self.pid = started.result()
-        if job.canceled:
-            return None
-        future = self.pool.submit(_perform, job.content)
-        error = future.exception()
-        if isinstance(error, BrokenProcessPool):
-            raise error
-        return pickle.loads(future.result()) if error is None else error
-
-    def end(self) -> None:
-        """Shut the process down."""
-        if self.pool is not None:
-            self.pool.shutdown()
-            self.pool = None
-
-    def kill(self) -> None:
-        """Kill the process during its task."""
-        if self.job is not None and self.pid:
-            with contextlib.suppress(ProcessLookupError):
-                os.kill(self.pid, signal.SIGKILL)
 
 
 class ProcessExecutor:
@@ -83,6 +49,8 @@ class ProcessExecutor:
     """
 
     remote = True
+    _lock = threading.RLock()
+    """Held while workers get tasks, which threads of all executors do; starting one changes the environment."""
 
     def __init__(self, workers: int | None = None, threads: int = 1) -> None:
         """Create an executor; workers start with the first tasks.
@@ -100,10 +68,12 @@ class ProcessExecutor:
         self.threads: int = threads
         if self.workers < 1 or threads < 1:
             raise ConfigError(f"workers and threads: expected at least 1, got {workers} and {threads}")
-        self._waiting: SimpleQueue[_Job | None] = SimpleQueue()
+        self._jobs: list[_Job] = []  # submitted, and not returned
+        self._waiting: deque[_Job] = deque()
+        self._idle: list[ProcessPoolExecutor] = []
+        # a worker is a pool of size one, so that the task of a dead process is known
+        self._busy: dict[ProcessPoolExecutor, _Job] = {}
         self._finished: SimpleQueue[tuple[_Job, Any]] = SimpleQueue()
-        self._jobs: list[_Job] = []
-        self._serving: list[tuple[threading.Thread, _ProcessWorker]] = []
 
     def device(self, name: str | None) -> str:
         """Return a device of this machine, see `Executor.device`."""
@@ -118,15 +88,11 @@ class ProcessExecutor:
         """Queue a task for the next free worker."""
         pools = {role: [pack(policy) for policy in pool] for role, pool in task.policies.items()}
         content = (task.function, pools, packed(dict(task.arguments)), task.device, self.threads, named_modules())
-        job = _Job(task, pickle.dumps(content))
+        job = _Job(task.key, pickle.dumps(content))
         self._jobs.append(job)
-        self._waiting.put(job)
-        if len(self._serving) < min(self.workers, len(self._jobs)):
-            worker = _ProcessWorker()
-            thread = threading.Thread(target=self._serve, args=(worker,), name=f"worker-{len(self._serving)}")
-            thread.daemon = True
-            self._serving.append((thread, worker))
-            thread.start()
+        with self._lock:
+            self._waiting.append(job)
+            self._start_waiting()
 
     def next(self, within: float | None = None) -> tuple[str, Any] | None:
         """Wait for the next task to finish and return its key and result, or raise its error."""
@@ -142,64 +108,57 @@ class ProcessExecutor:
         self._jobs.remove(job)
         if isinstance(outcome, BaseException):
             raise outcome
-        return job.task.key, unpacked(outcome, "cpu")
+        return job.key, unpacked(pickle.loads(outcome), "cpu")
 
     def cancel(self) -> None:
         """Remove all tasks; workers with a running task are killed."""
-        for job in self._jobs:
-            job.canceled = True
-        self._jobs.clear()
-        for _, worker in self._serving:
-            worker.kill()
+        with self._lock:
+            for job in self._jobs:
+                job.canceled = True
+            self._jobs.clear()
+            self._waiting.clear()
+            for worker in self._busy:
+                for process in worker._processes.values():
+                    process.kill()
 
     def close(self) -> None:
         """Stop the workers."""
         self.cancel()
-        for _ in self._serving:
-            self._waiting.put(None)
-        for thread, _ in self._serving:
-            thread.join()
-        self._serving.clear()
+        for worker in (*self._busy, *self._idle):
+            worker.shutdown()
+        self._idle.clear()
 
-    def _serve(self, worker: _ProcessWorker) -> None:
-        """Pass tasks to a worker, in a thread of this process."""
-        while (job := self._waiting.get()) is not None:
-            if not job.canceled:
-                worker.job = job
-                outcome = self._outcome(worker, job)
-                worker.job = None
-                self._finished.put((job, outcome))
-        worker.end()
-
-    def _outcome(self, worker: _ProcessWorker, job: _Job) -> Any:
-        for _ in range(TRIES):
+    def _start_waiting(self) -> None:
+        """Pass waiting tasks to idle or new workers."""
+        while self._waiting and (self._idle or len(self._busy) < self.workers):
+            job = self._waiting[0]
             try:
-                return worker.run(job)
-            except BrokenProcessPool:
-                worker.end()
-                if job.canceled:
-                    return None
-            except Exception as error:  # noqa: BLE001  raised by `next`
-                return error
-        return GpuEnvsError(
-            f"{job.task.key}: {TRIES} workers died during this task (killed, or out of memory); check its memory, "
-            "or use fewer workers"
-        )
+                with safe_path():  # the queues of a pool start Python's resource tracker, its first task the worker
+                    worker = self._idle.pop() if self._idle else ProcessPoolExecutor(1, SPAWN, initializer=_begin)
+                    future = worker.submit(_perform, job.content)
+            except BrokenProcessPool:  # it died without a task
+                continue
+            self._busy[worker] = self._waiting.popleft()
+            future.add_done_callback(partial(self._end, worker))
 
-
-@contextlib.contextmanager
-def _safe_path() -> Iterator[None]:
-    """Start processes without the working folder in their module search path, which `python -c` adds."""
-    with _STARTING:
-        previous = os.environ.get("PYTHONSAFEPATH")
-        os.environ["PYTHONSAFEPATH"] = "1"
-        try:
-            yield
-        finally:
-            if previous is None:
-                del os.environ["PYTHONSAFEPATH"]
+    def _end(self, worker: ProcessPoolExecutor, future: Future[bytes]) -> None:
+        """Note the outcome of a worker's task, or queue the task again if the worker died."""
+        error = future.exception()
+        with self._lock:
+            job = self._busy.pop(worker)
+            if not isinstance(error, BrokenProcessPool):
+                self._idle.append(worker)
+                self._finished.put((job, future.result() if error is None else error))
+            elif job.tries + 1 < TRIES and not job.canceled:
+                job.tries += 1
+                self._waiting.appendleft(job)
             else:
-                os.environ["PYTHONSAFEPATH"] = previous
+                message = (
+                    f"{job.key}: {TRIES} workers died during this task (killed, or out of memory); check its memory, "
+                    "or use fewer workers"
+                )
+                self._finished.put((job, GpuEnvsError(message)))
+            self._start_waiting()
 
 
 def _perform(content: bytes) -> bytes:

@@ -7,10 +7,12 @@ from __future__ import annotations
 import dataclasses
 import math
 import os
+import socket
 import sys
 import time
 import warnings
 from collections import deque
+from collections.abc import Callable, Mapping
 from concurrent.futures import Future
 from dataclasses import dataclass, field
 from queue import Empty, SimpleQueue
@@ -20,15 +22,12 @@ from gpu_envs.definition.id_modules import named_modules
 from gpu_envs.errors import ConfigError, DeviceError, GpuEnvsError
 from gpu_envs.utils.lru_cache import LRUCache
 from league.executors.gpu_shares import SHARING, GpuNode, GpuShare, SharePlan, check_share, free_shares
-from league.executors.ray_group import RayGroup
 from league.executors.ray_resources import GPU, RESOURCE_INTERVAL, RayResources
-from league.executors.remote_task import RemoteTask
+from league.executors.tasks import RemoteTask
 from league.executors.transport import PayloadRef, PolicyPayload, map_elements, pack, packed, unpacked
 from league.executors.worker import perform
-from trainers.cluster.connect import connect, ray_library
+from trainers.cluster.connect import connect, ray_library, ray_module
 from trainers.config.train_config import CUBLAS
-
-__all__ = ["MAX_PAYLOADS", "RETRIES", "SUBMITTED_PER_RUNNING", "RayExecutor"]
 
 RETRIES = 3
 """Number of retries of a task whose worker or node died: by Ray, or by the executor if several processes run it."""
@@ -36,6 +35,53 @@ SUBMITTED_PER_RUNNING = 2
 """Submitted tasks per running task, so that a free worker finds the next one without the coordinator."""
 MAX_PAYLOADS = 1024
 """Number of policy payloads in the object store."""
+
+
+class RayGroup:
+    """Processes of one task, in a placement group: all of them have their resources, or none has.
+
+    They are actors of this task only. If one of them dies, the other processes cannot continue, and the caller ends the
+    group and starts another one.
+    """
+
+    def __init__(self, ray: Any, content: tuple[Any, ...], ranks: int, resources: Mapping[str, float]) -> None:
+        """Start the processes as soon as their resources are free; this returns at once.
+
+        Args:
+            ray: Ray's module.
+            content: Packed task, see `_perform`; its function takes the argument `sharded`.
+            ranks: Number of processes.
+            resources: Resources of each process, by their names in Ray.
+        """
+        groups, strategies = ray_module("util.placement_group"), ray_module("util.scheduling_strategies")
+        self._ray = ray
+        self._remove: Callable[[Any], None] = groups.remove_placement_group
+        # PACK: on as few nodes as possible, since processes of one node communicate faster
+        self._placement: Any = groups.placement_group([dict(resources)] * ranks, strategy="PACK")
+        custom = {name: share for name, share in resources.items() if name not in ("CPU", "GPU")}
+        remote = ray.remote(_Rank)
+        self._actors: list[Any] = [
+            remote.options(
+                num_cpus=resources["CPU"],
+                num_gpus=resources.get("GPU", 0),
+                resources=custom,
+                scheduling_strategy=strategies.PlacementGroupSchedulingStrategy(
+                    self._placement, placement_group_bundle_index=rank
+                ),
+            ).remote()
+            for rank in range(ranks)
+        ]
+        address, packed = self._actors[0].address.remote(), ray.put(content)  # sent once to each node
+        self.refs: list[Any] = [
+            actor.run.remote(packed, rank, ranks, address) for rank, actor in enumerate(self._actors)
+        ]
+        """Results of the processes: rank 0 returns the result of the task, others None."""
+
+    def end(self) -> None:
+        """Kill the processes and free their resources."""
+        for actor in self._actors:
+            self._ray.kill(actor)
+        self._remove(self._placement)
 
 
 @dataclass(eq=False)
@@ -196,7 +242,7 @@ class RayExecutor:
             if running is None:  # it was canceled, or another process of its task has failed
                 continue
             failed = future.exception() is not None
-            if not failed and not all(each_future.done() for each_future in running.futures):
+            if not failed and not all(result.done() for result in running.futures):
                 continue
             self._end(running)
             if failed and self._can_retry(running, future):
@@ -229,7 +275,7 @@ class RayExecutor:
         """Remove all tasks; running ones are killed."""
         self._waiting.clear()
         self._queue.clear()
-        for running in list({id(each_task): each_task for each_task in self._running.values()}.values()):
+        for running in list(dict.fromkeys(self._running.values())):
             self._end(running)
             if running.group is None:
                 self._ray.cancel(running.refs[0], force=True)
@@ -346,3 +392,28 @@ def _perform(content: tuple[Any, ...]) -> Any:
     """Run a packed task in a worker; one argument, since Ray serializes each argument separately."""
     function, pools, arguments, device, threads, modules, refs, workspace = content
     return perform(function, pools, arguments, device, threads, modules, refs, sys.modules["ray"].get, workspace)
+
+
+class _Rank:
+    """One process of a group."""
+
+    def address(self) -> tuple[str, int]:
+        """Return the address of this node and a free port, at which rank 0 awaits the others."""
+        host = sys.modules["ray"].util.get_node_ip_address()
+        with socket.create_server((host, 0)) as free:
+            return host, free.getsockname()[1]
+
+    def run(self, content: tuple[Any, ...], rank: int, ranks: int, address: tuple[str, int]) -> Any:
+        """Run the task as one rank, and return its packed result on rank 0; see `Shard.from_env`."""
+        function, pools, arguments, device, threads, modules, refs, workspace = content
+        names = {"RANK": rank, "WORLD_SIZE": ranks, "MASTER_ADDR": address[0], "MASTER_PORT": address[1]}
+        os.environ.update({name: str(value) for name, value in names.items()})
+
+        def together(policies: Any, **arguments: Any) -> Any:
+            from torch import distributed
+
+            result = function(policies, sharded=True, **arguments)
+            distributed.barrier()  # gloo may abort a process whose peer closes its connections first
+            return result if rank == 0 else None
+
+        return perform(together, pools, arguments, device, threads, modules, refs, sys.modules["ray"].get, workspace)

@@ -9,10 +9,8 @@ from typing import Any
 
 from gpu_envs.errors import ConfigError
 from league.executors.gpu_shares import SHARING, GpuNode, GpuShare, SharePlan, plan_shares
-from league.executors.remote_task import RemoteTask
+from league.executors.tasks import RemoteTask
 from trainers.cluster.connect import ray_module
-
-__all__ = ["GPU", "RESOURCE_INTERVAL", "RayResources"]
 
 GPU = "GPU"
 """Ray's name of the resource."""

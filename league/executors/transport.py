@@ -16,11 +16,9 @@ from typing import Any
 from torch import Tensor
 
 from gpu_envs.utils.lru_cache import LRUCache
-from league.executors.remote_task import LazyValue
+from league.executors.tasks import LazyValue
 from league.policies.kinds import KINDS, kind_of
 from trainers.models.policy import PolicyProtocol
-
-__all__ = ["KEPT", "PayloadRef", "PolicyPayload", "load_all", "map_elements", "pack", "packed", "unpack", "unpacked"]
 
 KEPT = 256
 """Number of loaded policies that a process caches."""

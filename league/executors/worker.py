@@ -8,8 +8,6 @@ import sys
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
-__all__ = ["perform"]
-
 
 def perform(
     function: Callable[..., Any],

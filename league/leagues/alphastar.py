@@ -25,19 +25,9 @@ from league.leagues.builder import (
     uniform_matches,
     weighted_matches,
 )
-from league.leagues.matchmaking import pfsp, without_monotonic_suffix
-from league.leagues.player import Match, Player
+from league.leagues.matchmaking import WEIGHTINGS, pfsp, weighting_function, without_monotonic_suffix
+from league.leagues.player import Change, Copy, Freeze, Match, Player, Reset
 from league.leagues.training_group import TrainingGroup
-from league.leagues.transitions import Change, Copy, Freeze, Reset
-
-__all__ = [
-    "AlphaStarConfig",
-    "AlphaStarLeagueBuilder",
-    "ExploiterMatches",
-    "FreezeRules",
-    "MainMatches",
-    "alphastar_preset",
-]
 
 MAIN, MAIN_EXPLOITER, LEAGUE_EXPLOITER = "main", "main_exploiter", "league_exploiter"  # kinds of players
 
@@ -78,8 +68,9 @@ class MainMatches:
     """Share of matches against all frozen players, stronger ones more often."""
     verification: float = setting(0.15, ge=0, le=1)
     """Share of matches against frozen exploiters and forgotten versions, if any of them wins too often."""
-    pfsp_weighting: str = "squared"
-    """Weighting of opponents by win rate: "variance", "linear", "linear_capped" or "squared"."""
+    pfsp_weighting: str = setting("squared", choices=tuple(WEIGHTINGS), by_name=True)
+    """Weighting of opponents by win rate: "variance", "linear", "linear_capped" or "squared".
+    "module:NAME" is a function of your own from win rates (opponents,) to weights."""
     exploited_below: float = setting(0.3, ge=0, le=1)
     """Win rate below which frozen main exploiters are sampled for verification."""
     forgotten_below: float = setting(0.7, ge=0, le=1)
@@ -90,7 +81,6 @@ class MainMatches:
     def __post_init__(self) -> None:
         """Raise ConfigError on the first invalid value."""
         check_settings(self)
-        pfsp([], self.pfsp_weighting)
         if self.pfsp + self.verification > 1:
             raise ConfigError(f"pfsp + verification: expected at most 1, got {self.pfsp + self.verification}")
 
@@ -104,13 +94,12 @@ class ExploiterMatches:
     history: float = setting(1.0, ge=0, le=1)
     """Share of matches against earlier versions while the win rate is below `beatable_above`.
     The other matches are against the current main agent."""
-    league_weighting: str = "linear_capped"
+    league_weighting: str = setting("linear_capped", choices=tuple(WEIGHTINGS), by_name=True)
     """Weighting of all frozen players as opponents of league exploiters; values as for `pfsp_weighting`."""
 
     def __post_init__(self) -> None:
         """Raise ConfigError on the first invalid value."""
         check_settings(self)
-        pfsp([], self.league_weighting)
 
 
 @dataclass(frozen=True)
@@ -172,6 +161,8 @@ class AlphaStarLeagueBuilder(LeagueBuilder):
     def __init__(self, config: AlphaStarConfig | None = None) -> None:
         """Use the pseudocode's rules if `config` is None."""
         self.config: AlphaStarConfig = config or AlphaStarConfig()
+        for name in (self.config.main_matches.pfsp_weighting, self.config.exploiter_matches.league_weighting):
+            weighting_function(name)  # raises an error before the league starts
         self.rules: dict[str, FreezeRules] = {
             MAIN: self.config.main,
             MAIN_EXPLOITER: self.config.main_exploiter,

@@ -30,16 +30,13 @@ from typing import Any, get_type_hints
 from gpu_envs.errors import CheckpointError, ConfigError
 from league.evaluation.nash_conv import UNKNOWN
 from league.leagues import builder_validation
-from league.leagues.apply_transitions import apply_transitions
 from league.leagues.iteration_summary import change_text, iteration_summary, merge_results, read_result
 from league.leagues.league import LANE, TRAIN, League, training_task_name
 from league.leagues.league_state import SCHEDULE
+from league.leagues.player import Change, Enter, Freeze, Retire
 from league.leagues.training_group import SEPARATOR, TrainingGroup, drop_trainings, group_key
-from league.leagues.transitions import Change, Enter, Freeze, Retire
 from league.storage.run_store import RunStore
 from trainers.base.serialization import check_fields
-
-__all__ = ["AsyncLeague", "AsyncSchedule"]
 
 MARGINS = "margins"  # lane of the coordinator for draw margins
 
@@ -100,11 +97,11 @@ class AsyncLeague(League):
                 self._begin_iteration(number)
             if not self._running:  # interrupted trainings of groups that no longer exist may have been the last ones
                 self._schedule.remaining = max(self._schedule.remaining, 1)
-            self.margins.submit(self._schedule.iteration, MARGINS)
+            self.submit_draw_margin(self._schedule.iteration, MARGINS)
             self._start_idle_groups()
             while self.finished < number:
                 self.coordinator.wait(once=True)
-        self._end_iteration()
+        self._end_iteration(number)
 
     def _restore(self) -> None:
         super()._restore()
@@ -146,7 +143,7 @@ class AsyncLeague(League):
         for group in idle:
             key = group_key(group)
             number = self._schedule.trainings.get(key, 0) + 1
-            task = self._training_task(number, group, pools, self.margins.of(self._schedule.iteration))
+            task = self._training_task(number, group, pools, self.draw_margin(self._schedule.iteration))
             restarts = {name: player.restarts for name, player in self.state.learning.items()}
             commit = functools.partial(self._commit_and_apply, number, group, restarts)
             then = functools.partial(self._follow_up, f"{number}/{key}/payoffs")
@@ -178,7 +175,7 @@ class AsyncLeague(League):
             schedule.count(task, group_key(group), number)
             ends = schedule.remaining <= 0 and (schedule.iteration < self.config.iterations or not self._running)
             changes = self._changes_of(task, group, ends)
-            apply_transitions(self.state, schedule.iteration, changes)
+            self.state.apply(schedule.iteration, changes)
             schedule.changes += map(change_text, changes)
             groups = builder_validation.training_groups(self.builder, self.state)
             self.state.keep_trainings([*groups, *self._running])
@@ -210,7 +207,7 @@ class AsyncLeague(League):
         """Store the summary of the current iteration."""
         number = self._schedule.iteration
         row = iteration_summary(self.state.roster, self._merged_results(), self._schedule.changes)
-        row |= {**UNKNOWN, "draw_margin": self.margins.of(number), "seconds": time.perf_counter() - self._row_began}
+        row |= {**UNKNOWN, "draw_margin": self.draw_margin(number), "seconds": time.perf_counter() - self._row_began}
         self.store.put_iteration(number, row)
 
     def _follow_up(self, plan: str) -> None:
@@ -218,7 +215,7 @@ class AsyncLeague(League):
         if self.finished < self._schedule.iteration - 1:
             self.finished: int = self._schedule.iteration - 1
             if self.finished < self.config.iterations:
-                self.margins.submit(self._schedule.iteration, MARGINS)
+                self.submit_draw_margin(self._schedule.iteration, MARGINS)
         self._start_idle_groups()
         self._filler().plan(plan)
 

@@ -13,22 +13,8 @@ import numpy as np
 from gpu_envs.errors import ConfigError
 from league.game import Game
 from league.leagues.matchmaking import WinRates
-from league.leagues.player import Match, Player
+from league.leagues.player import Change, Match, Player
 from league.leagues.training_group import TrainingGroup
-from league.leagues.transitions import Change
-
-__all__ = [
-    "LeagueBuilder",
-    "LeagueResult",
-    "NoLeagueBuilder",
-    "Roster",
-    "check_numeric",
-    "groups_across_roles",
-    "merge_matches",
-    "players_per_role",
-    "uniform_matches",
-    "weighted_matches",
-]
 
 
 class Roster:

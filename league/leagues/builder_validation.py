@@ -9,18 +9,10 @@ from gpu_envs.errors import ConfigError
 from league.game import Game
 from league.leagues.builder import LeagueBuilder, LeagueResult, Roster
 from league.leagues.league_state import LeagueState
-from league.leagues.player import RANDOM_NAME, Match, Player
+from league.leagues.player import RANDOM_NAME, Change, Copy, Enter, Match, Player
 from league.leagues.training_group import TrainingGroup, shared_matchups
-from league.leagues.transitions import Change, Copy, Enter
-from league.rollout.matchup_distribution import MatchupDistribution
+from league.matchups.matchup_distribution import MatchupDistribution
 from league.storage.run_store import derive_named_seed
-
-__all__ = ["describe_builder", "first_players", "group_steps", "matchup_distribution", "training_groups", "transitions"]
-
-
-def describe_builder(builder: LeagueBuilder) -> str:
-    """Return the class name and settings of a builder as text."""
-    return f"{_name(builder)}({getattr(builder, 'config', '')!r})"
 
 
 def first_players(builder: LeagueBuilder, game: Game) -> list[Player]:

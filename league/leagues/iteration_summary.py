@@ -11,22 +11,12 @@ from typing import Any
 from gpu_envs.errors import CheckpointError
 from league.leagues.builder import Roster
 from league.leagues.league_state import LeagueState
-from league.leagues.player import RANDOM_NAME, Player, opponent_kind
+from league.leagues.player import RANDOM_NAME, Change, Enter, Player, opponent_kind
 from league.leagues.training_group import TrainingGroup
-from league.leagues.transitions import Change, Enter
-from league.rollout.episode_tally import EpisodeTally
-from league.rollout.matchup_distribution import LEARNER
+from league.matchups.episode_tally import EpisodeTally
+from league.matchups.matchup_distribution import LEARNER
 from league.storage.run_store import RunStore
 from trainers.base.serialization import check_fields
-
-__all__ = [
-    "change_text",
-    "iteration_summary",
-    "matches_by_opponent",
-    "merge_results",
-    "read_result",
-    "training_result",
-]
 
 
 def iteration_summary(

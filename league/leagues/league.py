@@ -16,36 +16,37 @@ import sys
 import time
 import uuid
 import weakref
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
+import torch
+from torch import Tensor
 
+from gpu_envs.definition.id_modules import named_object
 from gpu_envs.errors import ConfigError
 from gpu_envs.utils.progress import Progress
 from gpu_envs.utils.settings import check_settings, setting
 from gpu_envs.utils.summaries import Summarized, Summary
 from league.evaluation.nash_conv import UNKNOWN, Evaluation, is_evaluated
-from league.evaluation.payoff_filler import PayoffFiller, PayoffSamplingConfig
-from league.executors import Coordinator, Executor, LazyValue, RemoteTask
+from league.evaluation.payoff_filler import PayoffFiller, PayoffSamplingConfig, payoff_task
+from league.executors.coordinator import Coordinator, gather
+from league.executors.tasks import Executor, LazyValue, RemoteTask
 from league.leagues import builder_validation
-from league.leagues.apply_transitions import apply_transitions
 from league.leagues.builder import LeagueBuilder, LeagueResult
-from league.leagues.draw_margin import DrawMargins
 from league.leagues.iteration_summary import change_text, iteration_summary, read_result, training_result
-from league.leagues.league_state import LEARNER_STATE, LeagueState, check_schedule
+from league.leagues.league_state import LEARNER_STATE, LeagueState
+from league.leagues.player import Change, Enter, Freeze
 from league.leagues.training_group import MAX_WORKER_TRAININGS, TrainingGroup, drop_trainings, group_key, train_group
-from league.leagues.transitions import Change, Enter, Freeze
+from league.matchups.matchups import MatchupResults
+from league.matchups.payoff_table import PayoffTable
 from league.policies.population import Population
-from league.rollout.payoff_table import PayoffTable
 from league.storage.records import SUMMARY_FIELDS
 from league.storage.run_config import training, write_summary
 from league.storage.run_store import RunStore, derive_named_seed
-from trainers.base.seeding import SEEDS
+from trainers.base.random_streams import SEEDS
 from trainers.models.policy import PolicyProtocol
-
-__all__ = ["LANE", "TRAIN", "League", "LeagueConfig", "training_task_name"]
 
 
 @dataclass(frozen=True)
@@ -79,6 +80,8 @@ class LeagueConfig:
     """Random seed of the run."""
     device: str = "cpu"
     """Device for training and simulation: "cpu", "cuda" or "cuda:<i>". On the command line a GPU is the default."""
+    callback: tuple[str, ...] = setting((), by_name=True)
+    """Functions "module:NAME" that are called after every iteration with its summary, a dictionary."""
     train_overrides: dict[str, Any] = field(default_factory=dict)
     """Training setting of all learners that replaces the preset's, such as num_envs=128 or learner.gamma=0.95.
     Without `total_steps`, schedules end after `iterations * steps`."""
@@ -122,7 +125,14 @@ class League(Summarized):
                 f"asynchronous = {config.asynchronous}: expected the class {right}, got {type(self).__name__}; "
                 f"use {right}(store, config, builder)"
             )
+        if config.draw_margin is not None and len(store.game.seats) > 2:
+            raise ConfigError(
+                f"draw_margin = {config.draw_margin}: expected None in a game of more than two seats; leave it out"
+            )
         self.store, self.game, self.config, self.builder, self.progress = store, store.game, config, builder, progress
+        self.callbacks: list[Callable[[dict[str, Any]], object]] = [
+            named_object("callback", name, ["row"]) for name in config.callback
+        ]
         self.populations: dict[str, Population] = store.populations
         self.coordinator, self.id = Coordinator(store, executor), uuid.uuid4().hex
         weakref.finalize(self, drop_trainings, self.id)
@@ -160,24 +170,25 @@ class League(Summarized):
         with self._rollback_on_error(), self.store.step("0/begin"):
             for role in self.game.roles:
                 self.store.add_random_policy(role)
-            apply_transitions(self.state, 0, [Enter(player) for player in players])
-            self.state.draw_margin = self.margins.first()
+            self.state.apply(0, [Enter(player) for player in players])
+            self.state.draw_margin = self._first_draw_margin()
             frozen = [Freeze(player.name) for player in players if self.builder.frozen_at_start(player)]
-            apply_transitions(self.state, 0, frozen)
+            self.state.apply(0, frozen)
             row = iteration_summary(self.state.roster, {}, [change_text(change) for change in frozen])
             self.state.save()
             self.store.put_iteration(0, {**row, **UNKNOWN, "draw_margin": self.state.draw_margin})
         self.finished = 0
         self._evaluate()
+        self._call_back(0)
 
     def iterate(self, number: int) -> None:
         """Train every learning player, then apply the builder's transitions."""
         start, groups = time.perf_counter(), builder_validation.training_groups(self.builder, self.state)
         with self._rollback_on_error():
-            self.margins.submit(number, LANE)
+            self.submit_draw_margin(number, LANE)
             self._filler().plan(f"{number - 1}/payoffs", self.config.eval_num_envs)  # cells are played during training
             self.coordinator.wait(LANE)
-            draw_margin = self.margins.of(number)
+            draw_margin = self.draw_margin(number)
             pools = self.state.pools()
             for group in groups:
                 self._submit(number, group, pools, draw_margin)
@@ -189,7 +200,7 @@ class League(Summarized):
             with self.store.step(f"{number}/change"):
                 for name in results:
                     self.state.publish_weights(name, self.state.trained_weights(name))
-                apply_transitions(self.state, number, changes)
+                self.state.apply(number, changes)
                 self.state.keep_trainings(builder_validation.training_groups(self.builder, self.state))
                 texts = [change_text(change) for change in changes]
                 row = {**iteration_summary(self.state.roster, results, texts), **UNKNOWN, "draw_margin": draw_margin}
@@ -197,13 +208,21 @@ class League(Summarized):
                 self.store.put_iteration(number, {**row, "seconds": time.perf_counter() - start})
         self.finished = number
         self.state.trained.clear()
-        self._end_iteration()
+        self._end_iteration(number)
 
-    def _end_iteration(self) -> None:
-        """Forget retired players, and evaluate and publish the summary of the iteration."""
+    def _call_back(self, number: int) -> None:
+        """Call the callbacks with the summaries of the iterations from a number on."""
+        rows = self.store.iterations() if self.callbacks else {}
+        for index in range(number, self.finished + 1):
+            for callback in self.callbacks:
+                callback({"iteration": index, **rows[index]})
+
+    def _end_iteration(self, number: int) -> None:
+        """Forget retired players, evaluate the iterations from a number on, call back, and publish their summaries."""
         for name in self.state.roster.retired:
             drop_trainings(self.id, name)
         self._evaluate()
+        self._call_back(number)
         write_summary(self.store)
 
     def _evaluate(self, finish: bool = False) -> None:
@@ -313,15 +332,57 @@ class League(Summarized):
         drop_trainings(self.id)
         self.finished: int = max(self.store.iterations(SUMMARY_FIELDS, ("return", "score", "nash_conv")), default=-1)
         trainings = [task for task in self.store.tasks() if TRAIN in task]
-        check_schedule(self.store, self.asynchronous and bool(trainings))
         self.steps: int = sum(self.store.result(task, {"steps": int})["steps"] for task in trainings)
         self.payoff_filler: PayoffFiller | None = None
-        description, c = builder_validation.describe_builder(self.builder), self.config
+        description, c = f"{type(self.builder).__name__}({getattr(self.builder, 'config', '')!r})", self.config
         self.state: LeagueState = LeagueState(self.store, description, self.train, c.seed, c.decay, self.device)
+
+    # ---------------------------------------------------------------- draw margins
+
+    def _first_draw_margin(self) -> float:
+        """Return the draw margin of the configuration, or measure it between the first players."""
+        if not self._measures_draw_margin:
+            return self.config.draw_margin or 0.0
+        task = self._draw_margin_task(MARGIN_TASK)
+        return _measured_draw_margin(gather(self.coordinator.executor, [task])[task.key])
+
+    def submit_draw_margin(self, number: int, lane: str) -> None:
+        """Submit the measurement of an iteration; in the first one, no player has trained since the start."""
+        if number == 1 or not self._measures_draw_margin:
+            return
+        task = self._draw_margin_task(f"{number}/{MARGIN_TASK}")
+
+        def commit(results: MatchupResults) -> None:
+            with self.store.step(task.key) as result:
+                result["draw_margin"] = _measured_draw_margin(results)
+
+        self.coordinator.submit(task, commit, lane=lane)
+
+    def draw_margin(self, number: int) -> float:
+        """Return the draw margin of an iteration, or the latest one before it that is measured."""
+        for iteration in range(number, 1, -1) if self._measures_draw_margin else ():
+            key = f"{iteration}/{MARGIN_TASK}"
+            if self.store.done(key):
+                return self.store.result(key, {"draw_margin": float})["draw_margin"]
+        return self.state.draw_margin
+
+    @property
+    def _measures_draw_margin(self) -> bool:
+        game = self.game
+        return self.config.draw_margin is None and len(game.seats) == 2 and not game.zero_sum and not game.shared
+
+    def _draw_margin_task(self, key: str) -> RemoteTask:
+        """Return a task that plays single episodes of the first learning, or latest, player of each seat."""
+        state, c, pair = self.state, self.config, []
+        for seat in self.game.seats:
+            members = state.members(seat.role)
+            pair.append(members.index([*state.roster.learning(seat.role), members[-1]][0]))
+        ones = torch.ones(c.episodes_per_matchup, dtype=torch.int64)
+        matchups = torch.tensor([pair] * c.episodes_per_matchup)
         sampling = PayoffSamplingConfig(1, None, c.device, c.eval_num_envs)
-        self.margins: DrawMargins = DrawMargins(
-            self.state, self.coordinator, c.draw_margin, c.episodes_per_matchup, sampling
-        )
+        return payoff_task(key, self.game, state.pools(), matchups, ones, c.seed, sampling)
+
+    # ---------------------------------------------------------------- payoff table
 
     def evaluate(self) -> PayoffTable:
         """Complete the payoff table of the frozen players and the random policy, and return it."""
@@ -343,6 +404,8 @@ class League(Summarized):
 
 TRAIN = "/train/"
 """Middle of the names of training tasks."""
+MARGIN_TASK = "even"
+"""Last word in the names of tasks that measure draw margins; seeds of their episodes are derived from the names."""
 LANE = "learn"
 """Lane of the coordinator for trainings and draw margins."""
 
@@ -350,3 +413,24 @@ LANE = "learn"
 def training_task_name(number: int, group: TrainingGroup) -> str:
     """Return the name of the task of a group's training with a number, in a synchronous league the iteration."""
     return f"{number}{TRAIN}{group_key(group)}"
+
+
+def balanced_draw_margin(difference: Tensor) -> float:
+    """Compute the draw margin for which both seats win equally often.
+
+    The mean is unsuitable if some episodes have large differences, and the median if many episodes have the same one.
+
+    Args:
+        difference: (N,) return of the first seat minus the return of the second, for each episode.
+    """
+    values = difference.double().sort().values
+    distinct = values.unique()
+    lines = torch.cat([distinct, (distinct[1:] + distinct[:-1]) / 2])
+    lost, won = torch.searchsorted(values, lines), len(values) - torch.searchsorted(values, lines, right=True)
+    return float(lines[(won - lost).abs().argmin()])
+
+
+def _measured_draw_margin(results: MatchupResults) -> float:
+    """Compute the draw margin from the results of single episodes."""
+    first, second = results.total.T
+    return balanced_draw_margin(first - second)

@@ -10,12 +10,16 @@ from typing import Any, get_type_hints
 
 import torch
 
-from gpu_envs.errors import CheckpointError
+from gpu_envs.errors import CheckpointError, ConfigError
+from gpu_envs.utils.settings import bounds_of
 from league.game import Game
-from league.leagues.builder import Roster
+from league.leagues.builder import Roster, check_numeric
 from league.leagues.matchmaking import WinRates
-from league.leagues.player import RANDOM_NAME, Player
+from league.leagues.player import RANDOM_NAME, Change, Copy, Enter, Freeze, Player, Reset, Retire
 from league.leagues.training_group import SEPARATOR, TrainingGroup, group_key
+from league.matchups.best_response import BestResponseTraining
+from league.matchups.matchup_distribution import LEARNER, MatchupDistribution
+from league.policies.kinds import kind_of
 from league.policies.population import Population
 from league.policies.team import PLACES, TeamPolicy, join_states, part_state, policy_from_state
 from league.storage.run_store import RunStore, derive_named_seed
@@ -23,17 +27,6 @@ from trainers.base.serialization import check_fields
 from trainers.base.state import select_prefix
 from trainers.config.train_config import TrainConfig
 from trainers.models.policy import Policy, PolicyProtocol
-
-__all__ = [
-    "LEARNER_STATE",
-    "POLICY_KEYS",
-    "SCHEDULE",
-    "LeagueState",
-    "LearningPlayer",
-    "check_schedule",
-    "policy_weights",
-    "read_players",
-]
 
 RANDOM = 0
 """Index of the random policy in every population."""
@@ -117,22 +110,11 @@ class LeagueState:
         for entry in read_players(store):
             self.roster.add(entry)
         self.roster.retired = set(store.get("retired", [], list[str]))
-        self._check_players(context)
         for name in self.learning:
             weights = store.state(f"live.{name}", device)
             if weights is None:
                 raise CheckpointError(f"{store.path}: player {name}: expected its weights, got none (damaged)")
             self.live[name] = self._policy(weights)
-
-    def _check_players(self, context: str) -> None:
-        """Raise CheckpointError if a learning player has no weights, or a frozen one no policy."""
-        players = self.roster.players.values()
-        learning = {player.name for player in players if player.parent is None}
-        if learning != self.learning.keys() or not learning >= self.roster.retired:
-            raise CheckpointError(f"{context}: learning, retired: expected learning players, {sorted(learning)!r:.80}")
-        names = {entry.name for pool in self.populations.values() for entry in pool.entries}
-        if lost := {player.name for player in players if player.parent is not None} - names:
-            raise CheckpointError(f"{context}: players: expected one of the policies, got {min(lost)!r:.80}")
 
     def save(self) -> None:
         """Write the state, except weights and environments, which are written when they change."""
@@ -224,14 +206,100 @@ class LeagueState:
     def _policy(self, weights: Mapping[str, Any]) -> Policy | TeamPolicy:
         return policy_from_state(weights, self.device, POLICY_KEYS)
 
+    # ---------------------------------------------------------------- transitions
 
-def check_schedule(store: RunStore, expected: bool) -> None:
-    """Raise CheckpointError unless a run has the schedule of an asynchronous league, or none if none is expected."""
-    if (store.get(SCHEDULE) is not None) != expected:
-        demand, actual = ("a schedule", "none") if expected else ("none", "one")
-        raise CheckpointError(
-            f"{store.file}: kv: {SCHEDULE}: expected {demand} by the configuration, got {actual} (damaged)"
+    def apply(self, number: int, changes: Sequence[Change]) -> None:
+        """Apply the transitions of an iteration, freezes first.
+
+        Sources of copies keep their weights and settings from before the transitions.
+
+        Args:
+            number: Number of the iteration that ends.
+            changes: Transitions of players.
+
+        Raises:
+            ConfigError: A new player is invalid, or a setting cannot be multiplied.
+        """
+        sources = {change.source for change in changes if isinstance(change, Copy)}
+        learned = {name: self.trained_weights(name) for name in sources}
+        settings = {name: dict(self.learning[name].settings) for name in sources}
+        for change in sorted(changes, key=lambda change: not isinstance(change, Freeze)):
+            match change:
+                case Freeze(name):
+                    self._freeze(number, name)
+                case Reset(name):
+                    first = self.store.state(f"first.{name}", self.device)
+                    assert first is not None
+                    self._restart_from(name, first)
+                case Copy(name, source, factors):
+                    self.learning[name].settings = multiply_settings(self.train, settings[source], factors)
+                    self._restart_from(name, learned[source])
+                case Enter(player):
+                    self._enter(player)
+                case Retire(name):
+                    self.roster.retire(name)
+                    self.drop_trainings(name)
+                    self.trained.pop(name, None)
+
+    def _enter(self, player: Player) -> None:
+        """Add a learning player with random weights."""
+        name = player.name
+        if player.parent is not None or name == RANDOM_NAME or ":" in name or SEPARATOR in name:
+            raise ConfigError(
+                f"player {name}: expected a learning player (parent = None) whose name is not {RANDOM_NAME!r} and has "
+                f"no ':' or {SEPARATOR!r}, got {player}"
+            )
+        self.roster.add(player)
+        self.learning[name] = LearningPlayer()
+        alone = MatchupDistribution(
+            torch.tensor([[LEARNER if seat.role == player.role else RANDOM for seat in self.game.seats]])
         )
+        pools = {role: [population[RANDOM]] for role, population in self.populations.items()}
+        config = dataclasses.replace(self.config(name), device=self.device)
+        learner = BestResponseTraining(self.game, alone, pools, config, draw_margin=self.draw_margin).learner(
+            player.role
+        )
+        weights = policy_weights(learner.state_dict(), learner.policy())
+        self.store.put_state(f"first.{name}", weights)
+        self.publish_weights(name, weights)
+
+    def _freeze(self, number: int, name: str) -> None:
+        """Add a frozen copy of a player's published weights to its population."""
+        player, snapshots = self.roster.players[name], self.roster.frozen(parent=name)
+        population, learning = self.populations[player.role], self.learning[name]
+        parent = population.named(snapshots[-1]).index if snapshots else None
+        meta: dict[str, Any] = {"player": name, "kind": player.kind, "steps": learning.total_steps}
+        copy = f"{name}:{len(snapshots) + 1}"
+        policy = self.live[name]
+        self.store.add_policy(player.role, policy, kind_of(policy), copy, parent, iteration=number, meta=meta)
+        self.roster.add(Player(copy, player.role, player.kind, parent=name))
+        learning.steps = 0
+
+    def _restart_from(self, name: str, weights: Mapping[str, Any]) -> None:
+        """Restart a player from other weights, with new environments and no win rates.
+
+        The players that train together with it continue from their weights in new environments, too.
+        """
+        self.drop_trainings(name)
+        self.trained.pop(name, None)
+        self.learning[name].restarts += 1
+        self.learning[name].steps = 0
+        self.roster.win_rates.forget(name)
+        self.publish_weights(name, weights)
+
+
+def multiply_settings(
+    train: TrainConfig, settings: Mapping[str, float], factors: Mapping[str, float]
+) -> dict[str, float]:
+    """Return a player's settings with some of them multiplied and clipped to their valid range."""
+    learner, result = dataclasses.replace(train.learner, **settings), dict(settings)
+    bounds = {field.name: bounds_of(field) for field in dataclasses.fields(learner)}
+    for key, factor in factors.items():
+        value = check_numeric(learner, key)
+        changed = value * factor
+        result[key] = bounds[key].clip(round(changed) if isinstance(value, int) else changed)
+    dataclasses.replace(train, learner=dataclasses.replace(learner, **result))  # checks conditions between settings
+    return result
 
 
 def read_players(store: RunStore) -> list[Player]:

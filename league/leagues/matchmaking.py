@@ -14,10 +14,9 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from gpu_envs.errors import CheckpointError, ConfigError
+from gpu_envs.definition.id_modules import named_object
+from gpu_envs.errors import CheckpointError, ConfigError, shown
 from trainers.base.serialization import check_fields
-
-__all__ = ["WEIGHTINGS", "Rates", "WinRates", "pfsp", "without_monotonic_suffix"]
 
 Rates = NDArray[np.float64]  # (opponents,), in [0, 1]
 
@@ -30,20 +29,33 @@ WEIGHTINGS: Mapping[str, Callable[[Rates], Rates]] = {
 """Functions that weight opponents by the win rate against them: "variance" prefers equal opponents, others strong."""
 
 
+def weighting_function(name: str) -> Callable[[Rates], Rates]:
+    """Return a function of `WEIGHTINGS` by its name, or by "module:NAME" one of a module that is imported already.
+
+    Raises:
+        ConfigError: The name is unknown, or is no function of the win rates (opponents,).
+    """
+    if ":" in name:
+        return named_object("weighting", name, ["win_rates"])
+    if name not in WEIGHTINGS:
+        raise ConfigError(f"weighting: expected one of {', '.join(WEIGHTINGS)}, or module:NAME, got {name!r}")
+    return WEIGHTINGS[name]
+
+
 def pfsp(win_rates: Sequence[float] | Rates, weighting: str = "linear") -> Rates:
     """Return the probabilities of opponents by prioritized fictitious self-play, uniform if all weights are 0.
 
     Args:
         win_rates: Win rate against each opponent, in [0, 1]; a draw counts 1/2.
-        weighting: Name of a function in `WEIGHTINGS`.
+        weighting: Weights of the opponents, see `weighting_function`.
 
     Raises:
-        ConfigError: The weighting is unknown.
+        ConfigError: The weighting is unknown, or its function returns other values than one weight >= 0 per opponent.
     """
-    if weighting not in WEIGHTINGS:
-        raise ConfigError(f"weighting: expected one of {', '.join(WEIGHTINGS)}, got {weighting!r}")
     rates = np.asarray(win_rates, np.float64)
-    weights = WEIGHTINGS[weighting](rates)
+    weights = np.asarray(weighting_function(weighting)(rates))
+    if weights.shape != rates.shape or not np.all((weights >= 0) & np.isfinite(weights)):
+        raise ConfigError(f"weighting {weighting!r}: expected {len(rates)} numbers >= 0, got {shown(weights.tolist())}")
     total = weights.sum()
     return np.full(len(rates), 1 / max(len(rates), 1)) if total < 1e-10 else weights / total
 

@@ -18,11 +18,8 @@ from league.leagues.builder import (
     players_per_role,
     uniform_matches,
 )
-from league.leagues.player import Match, Player
+from league.leagues.player import Change, Copy, Freeze, Match, Player
 from league.leagues.self_play import MAIN
-from league.leagues.transitions import Change, Copy, Freeze
-
-__all__ = ["PopulationBasedBuilder", "PopulationBasedConfig"]
 
 
 @dataclass(frozen=True)

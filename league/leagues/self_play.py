@@ -20,12 +20,9 @@ from league.leagues.builder import (
     uniform_matches,
     weighted_matches,
 )
-from league.leagues.matchmaking import pfsp
-from league.leagues.player import RANDOM_NAME, Match, Player
+from league.leagues.matchmaking import WEIGHTINGS, pfsp, weighting_function
+from league.leagues.player import RANDOM_NAME, Change, Freeze, Match, Player
 from league.leagues.training_group import TrainingGroup
-from league.leagues.transitions import Change, Freeze
-
-__all__ = ["MAIN", "SelfPlayBuilder", "SelfPlayConfig"]
 
 MAIN = "main"  # kind of the learning players
 
@@ -49,13 +46,13 @@ class SelfPlayConfig:
     shared_worlds: bool = True
     """Train the players of all roles in the same worlds: when they meet, all of them learn.
     False: each trains in its own worlds, and its opponents are the policies from the start of the iteration."""
-    weighting: str = "squared"
-    """Weighting of opponents by win rate for "pfsp": "variance", "linear", "linear_capped" or "squared"."""
+    weighting: str = setting("squared", choices=tuple(WEIGHTINGS), by_name=True)
+    """Weighting of opponents by win rate for "pfsp": "variance", "linear", "linear_capped" or "squared".
+    "module:NAME" is a function of your own from win rates (opponents,), oldest first, to weights."""
 
     def __post_init__(self) -> None:
         """Raise ConfigError on the first invalid value."""
         check_settings(self)
-        pfsp([], self.weighting)
         if self.opponents != "latest" and self.latest + self.random > 1:
             raise ConfigError(f"latest + random: expected at most 1, got {self.latest + self.random}")
 
@@ -66,6 +63,7 @@ class SelfPlayBuilder(LeagueBuilder):
     def __init__(self, config: SelfPlayConfig | None = None) -> None:
         """Use plain self-play if `config` is None."""
         self.config: SelfPlayConfig = config or SelfPlayConfig()
+        weighting_function(self.config.weighting)  # raises an error before the league starts
 
     def players(self, game: Game) -> list[Player]:
         """Return one player per role, `main_0` or `main_ROLE_0`."""

@@ -11,28 +11,15 @@ import numpy as np
 import torch
 
 from gpu_envs.utils.lru_cache import LRUCache
-from league.executors import LazyValue
+from league.executors.tasks import LazyValue
 from league.game import Game
 from league.leagues.player import Match
-from league.rollout.best_response import BestResponseTraining
-from league.rollout.data_parallel import joined_shard
-from league.rollout.matchup_distribution import LEARNER, MatchupDistribution
+from league.matchups.best_response import BestResponseTraining
+from league.matchups.data_parallel import joined_shard
+from league.matchups.matchup_distribution import LEARNER, MatchupDistribution
 from trainers.base.state import to_device
 from trainers.config.train_config import TrainConfig
 from trainers.models.policy import PolicyProtocol
-
-__all__ = [
-    "MAX_LINEUPS",
-    "MAX_TRAININGS",
-    "MAX_WORKER_TRAININGS",
-    "SEPARATOR",
-    "TrainingGroup",
-    "cached_trainings",
-    "drop_trainings",
-    "group_key",
-    "shared_matchups",
-    "train_group",
-]
 
 SEPARATOR = "+"
 """Separator of the players' names in the key of a group."""

@@ -12,16 +12,6 @@ if TYPE_CHECKING:
     from league.policies.tabular import TablePolicy
     from league.policies.team import TeamPolicy
 
-_MODULES = {
-    "KINDS": "league.policies.kinds",
-    "MixturePolicy": "league.policies.mixture",
-    "PolicyRecord": "league.policies.population",
-    "Population": "league.policies.population",
-    "RandomPolicy": "league.policies.random",
-    "StorablePolicy": "league.policies.kinds",
-    "TablePolicy": "league.policies.tabular",
-    "TeamPolicy": "league.policies.team",
-}
 
 __all__ = [
     "KINDS",
@@ -34,4 +24,4 @@ __all__ = [
     "TeamPolicy",
 ]
 
-__getattr__, __dir__ = lazy_exports(__name__, _MODULES)
+__getattr__, __dir__ = lazy_exports(__name__)

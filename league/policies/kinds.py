@@ -13,8 +13,6 @@ import torch
 from gpu_envs.errors import ConfigError
 from trainers.models.policy import PolicyProtocol
 
-__all__ = ["KINDS", "Loader", "StorablePolicy", "SupportsSave", "kind_of"]
-
 
 @runtime_checkable
 class SupportsSave(Protocol):

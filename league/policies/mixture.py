@@ -16,8 +16,6 @@ from trainers.base.prefix_sum import cumulative_weights
 from trainers.base.serialization import check_fields, read_json, write_json, wrong_format
 from trainers.models.policy import PolicyProtocol, fit_inputs
 
-__all__ = ["MIXTURE", "MixturePolicy", "member_path"]
-
 MIXTURE = "gpu-envs mixture 1"  # of a mixture's JSON file
 
 

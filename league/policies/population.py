@@ -16,11 +16,6 @@ from league.policies.kinds import KINDS
 from trainers.base.serialization import check_digests
 from trainers.models.policy import PolicyProtocol
 
-__all__ = ["PolicyRecord", "Population"]
-
-MAX_CHOICES, MAX_LOG_STD = 2**24, 80.0
-"""Limits of action choices and of Gaussians; a file with larger values is damaged."""
-
 
 @dataclass(frozen=True)
 class PolicyRecord:

@@ -13,10 +13,7 @@ from gpu_envs.utils.summaries import Summarized, Summary
 from league.game import Game
 from trainers.base.agent_group import make_agent_group
 from trainers.base.serialization import check_fields, read_json, write_json, wrong_format
-from trainers.models.action_heads import Head, action_spec, action_text, check_action_spec, make_head
-from trainers.models.continuous_heads import BoxHead
-
-__all__ = ["FORMAT", "RandomPolicy"]
+from trainers.models.action_heads import BoxHead, Head, action_spec, action_text, check_action_spec, make_head
 
 
 class RandomPolicy(Summarized):

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 from pathlib import Path
 
 import torch
@@ -11,8 +10,6 @@ from torch import Tensor
 from gpu_envs.errors import CheckpointError, ConfigError
 from gpu_envs.utils.summaries import Summarized, Summary
 from trainers.base.serialization import read_json, read_tensors, write_json, write_tensors, wrong_format
-
-__all__ = ["FORMAT", "TablePolicy"]
 
 FORMAT = "gpu-envs table 1"  # of a table's JSON file
 
@@ -89,14 +86,8 @@ class TablePolicy(Summarized):
         self.generator.manual_seed(seed)
 
     def save(self, path: Path) -> None:
-        """Write `<path>.safetensors` and `<path>.json` atomically."""
-        weights = path.with_suffix(".safetensors")
-        temporary = weights.with_name(f".{weights.name}.{os.getpid()}")
-        try:
-            write_tensors(temporary, {"observations": self.observations, "table": self.table})
-            temporary.replace(weights)
-        finally:
-            temporary.unlink(missing_ok=True)
+        """Write `<path>.safetensors` and `<path>.json`."""
+        write_tensors(path.with_suffix(".safetensors"), {"observations": self.observations, "table": self.table})
         write_json(path.with_suffix(".json"), {"format": FORMAT, "obs_width": self.width, "choices": self.choices})
 
     @classmethod

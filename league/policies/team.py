@@ -12,28 +12,17 @@ from torch import Tensor
 from torch.nn.functional import pad
 
 from gpu_envs.errors import CheckpointError, ConfigError
+from gpu_envs.runtime.core import Core
 from gpu_envs.utils.summaries import Summarized, Summary
-from league.game import Game, SeatPart
+from league.game import Game, Seat, SeatPart, seat_parts
 from league.policies.mixture import member_path
 from league.policies.random import RandomPolicy
-from trainers.base.agent_group import make_agent_group
+from trainers.base.agent_group import AgentGroup, agent_rows_of, make_agent_group, make_mixed_group
 from trainers.base.serialization import check_fields, read_json, write_json, wrong_format
 from trainers.base.state import State, select_prefix
-from trainers.models.action_heads import action_spec
+from trainers.models.action_heads import action_spec, spec_like
 from trainers.models.overrides import override_of
 from trainers.models.policy import Policy, PolicyProtocol, fit_inputs
-
-__all__ = [
-    "PLACES",
-    "TEAM",
-    "TeamPolicy",
-    "has_networks",
-    "join_states",
-    "part_policy",
-    "part_state",
-    "policy_from_state",
-    "random_policy",
-]
 
 TEAM = "gpu-envs team 1"  # format of a team's JSON file
 PART = "part"  # first word of the names of a part's entries in the state of a team
@@ -201,6 +190,53 @@ def part_policy(policy: PolicyProtocol, parts: Sequence[SeatPart], number: int) 
     if isinstance(policy, TeamPolicy) and policy.places == [list(part.places) for part in parts]:
         return None if override_of(policy, TeamPolicy, ("act",)) else policy.members[number]
     return None
+
+
+def check_seat_policies(policies: Mapping[int, PolicyProtocol], core: Core, seat: Seat) -> None:
+    """Check that policies fit a seat.
+
+    Args:
+        policies: Policies by index.
+        core: Worlds with the seat.
+        seat: The seat.
+
+    Raises:
+        ConfigError: A network has other observations, actions or agents than the seat, or a team other parts.
+    """
+    agents, rows, parts = make_mixed_group(core, seat.members), agent_rows_of(core, seat.members), None
+    for index, policy in policies.items():
+        label = f"{core.id}: seat {seat.name}: policy {index}"
+        if isinstance(policy, Policy | RandomPolicy | TeamPolicy):
+            parts = seat_parts(core, seat.members) if parts is None else parts
+            if len(parts) > 1:
+                _check_team(label, policy, core, rows, parts)
+            elif isinstance(policy, Policy):
+                _check_network(label, policy, agents, len(rows))
+
+
+def _check_network(label: str, policy: Policy, agents: AgentGroup, count: int) -> None:
+    action = policy.spec["action"]
+    for name, expected, actual in (
+        ("obs_width", agents.obs_width, policy.obs_width),
+        ("action", spec_like(action, agents.space), action),
+        ("ids", count if policy.ids else 0, policy.ids),
+    ):
+        if expected != actual:
+            raise ConfigError(f"{label}: {name}: expected {expected} as in this environment, got {actual}")
+
+
+def _check_team(label: str, policy: PolicyProtocol, core: Core, rows: Sequence[int], parts: Sequence[SeatPart]) -> None:
+    if not isinstance(policy, TeamPolicy):
+        kind = type(policy).__name__
+        raise ConfigError(f"{label}: expected a team, because its agents differ in action space, got a {kind}")
+    for positions, member in zip(policy.places, policy.members, strict=True):
+        if not any(set(positions) <= set(part.places) for part in parts):
+            raise ConfigError(
+                f"{label}: expected members for agents of one action space, got one for the agents {positions}"
+            )
+        if isinstance(member, Policy):
+            names = [core.possible_agents[rows[i]] for i in positions]
+            _check_network(label, member, make_agent_group(core, names), len(names))
 
 
 def has_networks(policy: PolicyProtocol) -> TypeGuard[Policy | TeamPolicy]:

@@ -7,12 +7,10 @@ from typing import Any
 from torch import Tensor
 
 from league.evaluation.nash_conv import UNKNOWN, ce_gap_lower_bound, nash_conv_lower_bound, strategy_from_summary
-from league.psro.context import PSROContext
+from league.psro.work import PSROContext
 from league.solvers import MetaStrategy
 from league.storage.records import SUMMARY_FIELDS, check_strategy
 from league.storage.run_store import RunStore
-
-__all__ = ["FIELDS", "latest_strategy", "psro_summary"]
 
 FIELDS: dict[str, Any] = {
     **{name: SUMMARY_FIELDS[name] for name in ("meta_strategy", "joint", *UNKNOWN, "seconds")},

@@ -13,22 +13,19 @@ from dataclasses import dataclass
 
 from gpu_envs.errors import ConfigError
 from gpu_envs.utils.progress import Progress
-from league.executors import RemoteTask
+from league.executors.tasks import RemoteTask
 from league.game import Game
+from league.matchups.best_response import BestResponseTraining, progress_text
+from league.matchups.data_parallel import joined_shard
+from league.matchups.matchup_distribution import MatchupDistribution
 from league.policies.team import TeamPolicy
 from league.psro.config import PSROConfig
-from league.psro.context import PSROContext
-from league.psro.store_update import NewPolicy, StoreUpdate, learner_state
-from league.rollout.best_response import BestResponseTraining, progress_text
-from league.rollout.data_parallel import joined_shard
-from league.rollout.matchup_distribution import MatchupDistribution
+from league.psro.work import NewPolicy, PSROContext, StoreUpdate, learner_state
 from league.storage.run_config import training
 from league.storage.run_store import derive_named_seed
 from trainers.base.state import State
 from trainers.config.train_config import TrainConfig
 from trainers.models.policy import Policy, PolicyProtocol
-
-__all__ = ["STEP", "JointTraining", "check_joint_start", "joint_start_task", "joint_start_update", "train_jointly"]
 
 STEP = "0/joint"
 """Name of the step of the store that adds the snapshots."""
@@ -50,9 +47,9 @@ class JointTraining:
 
 def check_joint_start(game: Game, config: PSROConfig) -> None:
     """Raise ConfigError if the settings do not fit the game, or populations cannot start with joint training."""
-    if config.joint_steps and config.oracle != "learned":
+    if config.joint_steps and config.has_exact_responses:
         raise ConfigError(
-            f"joint_steps: expected 0 with oracle='exact', got {config.joint_steps}; use oracle='learned'"
+            f"joint_steps: expected 0 with oracle={config.oracle!r}, got {config.joint_steps}; use oracle='learned'"
         )
     if "total_steps" in config.joint_overrides:
         raise ConfigError("joint_overrides: total_steps: expected the number of steps in joint_steps; use joint_steps")

@@ -3,35 +3,32 @@
 from __future__ import annotations
 
 import dataclasses
-from typing import Protocol
+from abc import ABC, abstractmethod
 
-from gpu_envs.utils.progress import Progress
-from league.executors import RemoteTask
+from league.executors.tasks import RemoteTask
+from league.matchups.best_response import BestResponse, RoleStart, train_best_response
+from league.matchups.matchup_distribution import narrow
 from league.policies.team import has_networks
-from league.psro.best_response_task import BestResponseTask
-from league.psro.context import PSROContext
-from league.psro.store_update import learner_state
-from league.rollout.best_response import BestResponse, train_best_response
-from league.rollout.matchup_distribution import narrow
-from league.rollout.team_learner import RoleStart
+from league.psro.work import BestResponseTask, PSROContext, learner_state
 from league.storage.run_store import derive_named_seed
 
-__all__ = ["ORACLES", "ExactOracle", "LearnedOracle", "Oracle"]
 
+class Oracle(ABC):
+    """Source of the best responses of a run."""
 
-class Oracle(Protocol):
-    """Compute best responses."""
+    is_exact: bool = False
+    """Whether responses are computed on the tree of a tabular game, not trained."""
 
+    @abstractmethod
     def best_response(self, context: PSROContext, task: BestResponseTask) -> RemoteTask | BestResponse:
-        """Return the best response of a task, or the remote task that computes it."""
-        ...
+        """Return a best response, or the task that computes it."""
 
+    @abstractmethod
     def parent(self, context: PSROContext, task: BestResponseTask) -> int | None:
         """Return the index of the policy from which training starts; None: random weights."""
-        ...
 
 
-class LearnedOracle:
+class LearnedOracle(Oracle):
     """Train best responses with any algorithm of `trainers`; opponents are sampled at the start of every episode."""
 
     def best_response(self, context: PSROContext, task: BestResponseTask) -> RemoteTask:
@@ -56,9 +53,12 @@ class LearnedOracle:
         if config.response_init == "resume" and task.function is None:
             arguments["train"] = dataclasses.replace(context.train, total_steps=context.scheduled_steps)
             arguments["steps"] = context.train.total_steps
-        function, progress = task.function or train_best_response, _training_progress(context, task)
+        function, progress = task.function or train_best_response, context.progress
+        report = (
+            None if progress is None else lambda done, text: progress(task.iteration - 1, f"{text}, {done:,} steps")
+        )
         shards = context.train.num_envs
-        return RemoteTask(task.name, function, policies, arguments, True, config.device, shards, progress)
+        return RemoteTask(task.name, function, policies, arguments, True, config.device, shards, report)
 
     def parent(self, context: PSROContext, task: BestResponseTask) -> int | None:
         """Return the index of the policy from which training starts; None: random weights."""
@@ -83,8 +83,10 @@ class LearnedOracle:
         return policy if has_networks(policy) else None
 
 
-class ExactOracle:
+class ExactOracle(Oracle):
     """Compute the best pure policy on the whole game tree; ties go to the lowest action."""
+
+    is_exact = True
 
     def best_response(self, context: PSROContext, task: BestResponseTask) -> BestResponse:
         """Return an exact best response; it does not depend on the random seed."""
@@ -97,19 +99,3 @@ class ExactOracle:
     def parent(self, context: PSROContext, task: BestResponseTask) -> int | None:
         """Return None: exact responses are computed without initial weights."""
         return None
-
-
-ORACLES: dict[str, Oracle] = {"learned": LearnedOracle(), "exact": ExactOracle()}
-"""Oracles by name."""
-
-
-def _training_progress(context: PSROContext, task: BestResponseTask) -> Progress | None:
-    """Return the progress report of a training."""
-    progress = context.progress
-    if progress is None:
-        return None
-
-    def report(done: int, text: str) -> None:
-        progress(task.iteration - 1, f"{text}, {done:,} steps")
-
-    return report

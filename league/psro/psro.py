@@ -14,36 +14,59 @@ import functools
 import sys
 import time
 from collections.abc import Callable, Sequence
+from itertools import permutations
 from typing import Any
 
+import torch
 from torch import Tensor
 
+from gpu_envs.definition.id_modules import named_object
 from gpu_envs.errors import ConfigError
 from gpu_envs.utils.progress import Progress
 from gpu_envs.utils.summaries import Summarized, Summary
+from league import solvers
 from league.evaluation.nash_conv import Evaluation, strategy_from_summary
 from league.evaluation.payoff_filler import PayoffFiller, PayoffSamplingConfig
 from league.evaluation.tabular_game import TabularGame, is_recurrent
-from league.executors import Coordinator, Executor, RemoteTask
+from league.executors.coordinator import Coordinator
+from league.executors.tasks import Executor, RemoteTask
 from league.game import Game
+from league.matchups.best_response import BestResponse
 from league.policies.population import Population
-from league.psro.best_response_task import BestResponseTask
-from league.psro.config import PSROConfig
-from league.psro.context import PSROContext
+from league.psro.config import DEFAULTS, PSROConfig
 from league.psro.iteration_summary import latest_strategy, psro_summary
 from league.psro.joint_start import STEP, check_joint_start, joint_start_task, joint_start_update
-from league.psro.meta_solver import MetaSolver
-from league.psro.oracles import ORACLES, Oracle
-from league.psro.store_update import LANE, ComputedUpdate, StoreUpdate, apply_update, response_update
-from league.psro.variants.base import Variant, Work
-from league.psro.variants.registry import make_variant
-from league.rollout.best_response import BestResponse
+from league.psro.oracles import ExactOracle, LearnedOracle, Oracle
+from league.psro.variants.anytime import AnytimeVariant
+from league.psro.variants.async_pipeline import AsyncPipelineVariant
+from league.psro.variants.extensive_form import ExtensiveFormVariant
+from league.psro.variants.pipeline import PipelineVariant
+from league.psro.variants.self_play import SelfPlayVariant
+from league.psro.variants.standard import RectifiedVariant, StandardVariant
+from league.psro.work import (
+    LANE,
+    BestResponseTask,
+    ComputedUpdate,
+    PSROContext,
+    StoreUpdate,
+    Work,
+    apply_update,
+    response_update,
+)
 from league.solvers import MetaStrategy
 from league.storage.run_config import training, write_summary
 from league.storage.run_store import RunStore
 from trainers.config.train_config import TrainConfig
 
-__all__ = ["PSRO"]
+VARIANTS: dict[str, type[StandardVariant]] = {
+    "standard": StandardVariant,
+    "rectified": RectifiedVariant,
+    "pipeline": PipelineVariant,
+    "anytime": AnytimeVariant,
+    "self_play": SelfPlayVariant,
+    "xdo": ExtensiveFormVariant,
+}
+"""Variants by name."""
 
 
 class PSRO(Summarized):
@@ -73,10 +96,16 @@ class PSRO(Summarized):
         self.home_device: str = self.coordinator.home(config.device)
         for population in self.populations.values():  # every policy can be an opponent at any time
             population.device, population.keep = self.home_device, sys.maxsize
+        self.callbacks: list[Callable[[dict[str, Any]], object]] = [
+            named_object("callback", name, ["row"]) for name in config.callback
+        ]
+        self.oracle: Oracle = self._make_oracle()
         check_joint_start(self.game, config)
-        self.meta_solver: MetaSolver = MetaSolver(self.game, config)
-        tabular = TabularGame.of(self.game, required="exact" in (config.oracle, config.payoff_estimation))
-        learned = config.oracle == "learned"
+        self.solver, self.solver_settings = self._choose_solver()
+        self._solve(torch.zeros((len(self.game.seats), *[1] * len(self.game.seats))))  # checks the settings
+        exact = self.oracle.is_exact
+        tabular = TabularGame.of(self.game, required=exact or config.payoff_estimation == "exact")
+        learned = not exact
         self.train: TrainConfig | None = training(self.game, config.device, config.train_overrides) if learned else None
         if self.train is not None:
             self.train.prepare()  # the first tasks play matchups, which start CUDA
@@ -87,8 +116,7 @@ class PSRO(Summarized):
                 "use payoff_estimation='sampled'"
             )
         self.tabular: TabularGame | None = None if recurrent else tabular
-        self.oracle: Oracle = ORACLES[config.oracle]
-        self.variant: Variant = make_variant(self.game, config)
+        self.variant: StandardVariant = self._make_variant()
         sampling = PayoffSamplingConfig(
             config.episodes_per_matchup, config.ci_half_width, config.device, config.eval_num_envs
         )
@@ -138,19 +166,45 @@ class PSRO(Summarized):
             self.evaluation.submit()
         elif self.progress is not None:
             self.progress(number, "")
+        for callback in self.callbacks:  # with NashConv, if an executor in this process has computed it
+            callback({"iteration": number, **self.store.iterations()[number]})
         write_summary(self.store)
 
     # ---------------------------------------------------------------- setup
+
+    def _make_oracle(self) -> Oracle:
+        """Return the oracle of the configuration."""
+        kind = {"learned": LearnedOracle, "exact": ExactOracle}.get(self.config.oracle)
+        return (kind or named_object("oracle", self.config.oracle, Oracle))()
+
+    def _make_variant(self) -> StandardVariant:
+        """Return the variant of the configuration; raise ConfigError if it does not fit the game."""
+        name = self.config.variant
+        kind = AsyncPipelineVariant if self.config.asynchronous else VARIANTS.get(name)
+        kind = kind or named_object("variant", name, StandardVariant)
+        return kind(self.game, self.config)
 
     def _resume(self) -> None:
         """Read the progress from the store, and submit the pending payoffs and evaluations of an interrupted run."""
         self.coordinator.cancel()
         if self.config.asynchronous:
-            self.variant = make_variant(self.game, self.config)  # it reads its progress again
+            self.variant = self._make_variant()  # it reads its progress again
         self.strategy = latest_strategy(self.store)
         self.payoffs.resume()
         if self.evaluation is not None:
             self.evaluation.submit()
+
+    def _choose_solver(self) -> tuple[str, dict[str, Any]]:
+        """Return the name and the settings of the meta-solver; raise ConfigError if it does not fit the game."""
+        name, is_two_player = self.config.meta_solver, len(self.game.seats) == 2
+        if name == "auto":
+            name = "nash" if self.game.zero_sum and is_two_player else "prd"
+        elif name in ("nash", "max_entropy_nash") and not self.game.zero_sum and is_two_player:
+            raise ConfigError(
+                f"meta_solver={name!r}: expected a zero-sum game, got {self.game.env_id}, which is not declared "
+                "zero-sum; use prd, alpharank or cce"
+            )
+        return name, self.config.meta_solver_kwargs or DEFAULTS.get(name, {})
 
     def _context(self, number: int) -> PSROContext:
         """Return the view of the run for the variant and the oracle."""
@@ -165,7 +219,7 @@ class PSRO(Summarized):
             tabular=self.tabular,
             strategy=self.strategy,
             meta_game=self._meta_game,
-            solve=self.meta_solver.solve,
+            solve=self._solve,
             progress=self.progress,
         )
 
@@ -175,6 +229,22 @@ class PSRO(Summarized):
             return self.payoffs.table.meta_game()
         assert self.tabular is not None
         return self.tabular.payoffs(self.populations)
+
+    def _solve(self, meta_game: Tensor) -> MetaStrategy:
+        """Return the meta-strategy of payoffs (S, N_1, ..., N_S).
+
+        With a shared population all seats have the same marginal, and a joint distribution is the mean over all orders
+        of the seats.
+        """
+        strategy = solvers.solve(self.solver, meta_game, **self.solver_settings)
+        if not self.game.shared:
+            return strategy
+        marginal = self.game.marginals_by_role(strategy.marginals)[self.game.roles[0]]
+        joint = strategy.joint
+        if joint is not None:
+            orders = list(permutations(range(joint.dim())))
+            joint = torch.stack([joint.permute(order) for order in orders]).mean(0)
+        return MetaStrategy((marginal,) * len(self.game.seats), joint)
 
     # ---------------------------------------------------------------- new policies
 
@@ -227,7 +297,7 @@ class PSRO(Summarized):
 
     def _respond(self, context: PSROContext, task: BestResponseTask) -> None:
         """Submit the training of a best response; commit an exact one at once."""
-        if self.config.oracle == "exact" and self.store.done(task.name):
+        if self.oracle.is_exact and self.store.done(task.name):
             return
         parent, answer = self.oracle.parent(context, task), self.oracle.best_response(context, task)
 

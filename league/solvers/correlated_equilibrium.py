@@ -13,8 +13,6 @@ from gpu_envs.errors import ConfigError, GpuEnvsError
 from league.solvers.max_entropy import max_entropy
 from league.solvers.meta_strategy import MetaStrategy, normalized, of_joint
 
-__all__ = ["OBJECTIVES", "cce", "ce"]
-
 OBJECTIVES = ("max_entropy", "max_welfare")  # of the equilibrium selection
 RELAXED = 1e-5
 """Largest gain of an equilibrium, relative to the largest gain of any deviation, if the exact one is not found."""

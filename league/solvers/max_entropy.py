@@ -11,8 +11,6 @@ from scipy.sparse import csr_array, eye_array, hstack, vstack
 
 from gpu_envs.errors import GpuEnvsError
 
-__all__ = ["max_entropy"]
-
 
 def max_entropy(limits: np.ndarray | csr_array, slack: float = 1e-9, steps: int = 200) -> np.ndarray:
     """Return the distribution p of maximum entropy with limits @ p <= slack.

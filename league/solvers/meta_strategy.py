@@ -4,26 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import Any
 
 import torch
 from torch import Tensor
 from torch.nn.functional import pad
 
-from gpu_envs.errors import ConfigError, describe_tensor
-
-__all__ = [
-    "MetaStrategy",
-    "checked",
-    "deviations",
-    "nash_gap",
-    "normalized",
-    "of_joint",
-    "positive",
-    "product",
-    "two_seats",
-    "uniform",
-    "zero_sum",
-]
+from gpu_envs.errors import ConfigError, describe_tensor, shown
 
 
 @dataclass(frozen=True)
@@ -80,10 +67,34 @@ def checked(payoffs: Tensor) -> Tensor:
     return payoffs.detach().to(torch.float64)
 
 
-def two_seats(payoffs: Tensor, solver: str, instead: str) -> None:
-    """Raise ConfigError unless payoffs (S, N_1, ..., N_S) have two seats."""
-    if payoffs.shape[0] != 2:
-        raise ConfigError(f"{solver}: expected two seats, got {payoffs.shape[0]}; {instead} take any number")
+def checked_strategy(solver: str, strategy: Any, payoffs: Tensor) -> MetaStrategy:
+    """Return the result of a solver, a meta-strategy or one distribution per seat, as a meta-strategy in float64.
+
+    Raises:
+        ConfigError: A distribution has another shape, negative numbers or another sum than 1.
+    """
+    joint, sizes = getattr(strategy, "joint", None), tuple(payoffs.shape[1:])
+    try:
+        rows = [torch.as_tensor(row).to(payoffs) for row in getattr(strategy, "marginals", strategy)]
+    except (TypeError, ValueError, RuntimeError):
+        rows = []
+    if len(rows) != len(sizes):
+        raise ConfigError(
+            f"{solver}: expected a MetaStrategy or a list of {len(sizes)} distributions, one per seat, got "
+            f"{shown(strategy)}"
+        )
+    parts: list[tuple[str, Tensor, tuple[int, ...]]] = [
+        (f"seat {seat}", row, (size,)) for seat, (row, size) in enumerate(zip(rows, sizes, strict=True))
+    ]
+    if joint is not None:
+        joint = torch.as_tensor(joint).to(payoffs)
+        parts.append(("joint", joint, sizes))
+    for name, part, shape in parts:
+        if part.shape != shape or not bool((part >= 0).all()) or abs(float(part.sum()) - 1) > 1e-6:
+            raise ConfigError(
+                f"{solver}: {name}: expected probabilities of shape {shape} that sum to 1, got {shown(part.tolist())}"
+            )
+    return MetaStrategy(tuple(rows), joint)
 
 
 def zero_sum(payoffs: Tensor, solver: str, instead: str) -> Tensor:
@@ -92,7 +103,8 @@ def zero_sum(payoffs: Tensor, solver: str, instead: str) -> Tensor:
     Raises:
         ConfigError: There are not two seats, or the sum of their payoffs is not constant.
     """
-    two_seats(payoffs, solver, instead)
+    if payoffs.shape[0] != 2:
+        raise ConfigError(f"{solver}: expected two seats, got {payoffs.shape[0]}; {instead} take any number")
     total = payoffs.sum(0)
     spread = float(total.max() - total.min())
     if spread > 1e-6 * max(1.0, float(payoffs.abs().max())):  # rewards are float32

@@ -12,8 +12,6 @@ from gpu_envs.errors import GpuEnvsError
 from league.solvers.max_entropy import max_entropy
 from league.solvers.meta_strategy import MetaStrategy, normalized, zero_sum
 
-__all__ = ["max_entropy_nash", "minimax", "nash"]
-
 _PRECISE = {"primal_feasibility_tolerance": 1e-10, "dual_feasibility_tolerance": 1e-10}
 _SLACKS = (1e-9, 1e-7, 1e-6)
 """Slacks to try in turn, relative to the largest payoff; rounded payoffs (float32) need larger ones."""

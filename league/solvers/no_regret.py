@@ -16,8 +16,6 @@ from torch import Tensor
 from gpu_envs.errors import ConfigError
 from league.solvers.meta_strategy import MetaStrategy, normalized, positive
 
-__all__ = ["SeatPayoffs", "fictitious_play", "multiplicative_weights", "regret_matching"]
-
 
 def fictitious_play(payoffs: Tensor, iterations: int = 10_000) -> MetaStrategy:
     """Run fictitious play: each seat best-responds to the average play of the others.

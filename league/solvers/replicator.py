@@ -11,8 +11,6 @@ from league.solvers.meta_strategy import MetaStrategy, positive
 from league.solvers.no_regret import SeatPayoffs
 from trainers.base.prefix_sum import prefix_sum
 
-__all__ = ["STABLE", "prd", "replicator"]
-
 RANGE = 2.0
 """Range of each seat's scaled payoffs: a win is 1 and a loss -1, for which OpenSpiel chose its constants."""
 STABLE = 1.0

@@ -1,22 +1,22 @@
-"""Checkpoints of a league's policies, one per seat, which all commands for trained policies accept."""
+"""Checkpoints of a league's policies and of learned best responses, which all commands for trained policies accept."""
 
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
 from gpu_envs.errors import ConfigError
 from league.game import Game
+from league.matchups.best_response import settled
 from league.policies.population import PolicyRecord
-from league.policies.team import part_policy
+from league.policies.team import TeamPolicy, part_policy
 from league.storage.run_config import configuration, training
 from league.storage.run_store import RunStore
+from trainers.config.train_config import TrainConfig
 from trainers.models.policy import Policy
 from trainers.storage import checkpoint
-
-__all__ = ["export_checkpoint", "generations", "latest"]
 
 
 def latest(store: RunStore) -> dict[str, PolicyRecord]:
@@ -105,3 +105,33 @@ def export_checkpoint(
     iteration = max(entry.iteration for entry in policies.values())
     folder = run / checkpoint.FOLDER
     return checkpoint.save(folder, iteration, steps, dataclasses.asdict(config), {}, loaded, keep_last_checkpoints=keep)
+
+
+def save_responses(
+    folder: Path, game: Game, train: TrainConfig, responses: Mapping[str, Sequence[Policy | TeamPolicy]], steps: int
+) -> list[Path]:
+    """Write one run for each training, whose policies are the responses of all roles, without learners.
+
+    Args:
+        folder: Folder of the runs.
+        game: Game of the responses.
+        train: Training settings.
+        responses: Responses by role, the same number for each.
+        steps: Environment steps of a training.
+
+    Returns:
+        The folders of the runs, response-0, response-1, ...
+    """
+    config, runs = dataclasses.asdict(settled(game, train)), []
+    for number in range(min(map(len, responses.values()))):
+        policies: dict[str, Policy] = {}
+        for role, trained in responses.items():
+            parts = game.parts[game.seats_of(role)[0]]
+            for index, name in enumerate(game.learners_of(role)):
+                policy = part_policy(trained[number], parts, index)
+                assert isinstance(policy, Policy)
+                policies[name] = policy
+        run = folder / f"response-{number}"
+        checkpoint.save(run / checkpoint.FOLDER, train.iterations, steps, config, {}, policies)
+        runs.append(run)
+    return runs

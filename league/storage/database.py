@@ -8,34 +8,15 @@ import shutil
 import sqlite3
 import tempfile
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from pathlib import Path
-from types import TracebackType
 
 from gpu_envs.errors import CheckpointError
 from trainers.storage import folder_lock
 from trainers.storage.folder_lock import PATIENCE
 
-__all__ = [
-    "COLUMNS",
-    "DATABASE",
-    "FORMAT",
-    "MIGRATIONS",
-    "READ_HINT",
-    "TABLES",
-    "SQLiteErrorTranslator",
-    "check_database",
-    "connect",
-    "run_exists",
-    "savepoint",
-    "snapshot",
-    "transaction",
-]
-
 FORMAT = 2
 """Number of the format of the database and of the files beside it."""
-MIGRATIONS: dict[int, Callable[[sqlite3.Connection], None]] = {}
-"""Functions that convert a database of a format to the next one, inside a transaction."""
 DATABASE = "league.db"  # file in the folder of a run
 READ_HINT = "only read: RunStore.open(path, write=False)"
 """Hint for runs that another process writes."""
@@ -67,7 +48,7 @@ COLUMNS = {
 
 def connect(file: Path) -> sqlite3.Connection:
     """Open a database for writing, so that a committed transaction survives a kill and a power failure."""
-    with SQLiteErrorTranslator(file):
+    with sqlite_errors(file):
         db = sqlite3.connect(file, isolation_level=None)
         db.execute("PRAGMA journal_mode = WAL")
         db.execute("PRAGMA synchronous = FULL")
@@ -83,18 +64,14 @@ def snapshot(path: Path, alone: bool = False) -> sqlite3.Connection:
     """
     deadline = time.monotonic() + PATIENCE
     while True:
-        with _quiet(path, alone) as quiet:
+        # whether no other process writes, which stays so
+        with contextlib.nullcontext(True) if alone else folder_lock.shared(path) as quiet:
             try:  # SQLite's helper files exist while a process writes; else they are created for a copy
                 return _copied(path) if quiet else _loaded(path / DATABASE, "?mode=ro")
             except sqlite3.OperationalError:  # the writing process has just closed the database
                 if quiet or time.monotonic() > deadline:
                     raise
         time.sleep(0.02)
-
-
-def _quiet(path: Path, alone: bool) -> contextlib.AbstractContextManager[bool]:
-    """Return a context that gives whether no other process writes, and keeps it so."""
-    return contextlib.nullcontext(True) if alone else folder_lock.shared(path)
 
 
 def _copied(path: Path) -> sqlite3.Connection:
@@ -118,7 +95,7 @@ def run_exists(path: Path, alone: bool = False) -> bool:
     file = path / DATABASE
     if not file.is_file():
         return False
-    with SQLiteErrorTranslator(file), contextlib.closing(snapshot(path, alone)) as db:
+    with sqlite_errors(file), contextlib.closing(snapshot(path, alone)) as db:
         return bool(_tables(db))
 
 
@@ -127,12 +104,8 @@ def _tables(db: sqlite3.Connection) -> set[str]:
 
 
 def check_database(db: sqlite3.Connection, file: Path) -> None:
-    """Check that a database is undamaged, and convert older formats to the present one.
-
-    Raises:
-        CheckpointError: The database is damaged, or its format is not supported.
-    """
-    with SQLiteErrorTranslator(file):
+    """Raise CheckpointError if a database is damaged, or has another format or other tables."""
+    with sqlite_errors(file):
         damage = db.execute("PRAGMA quick_check(1)").fetchone()[0]
         if damage != "ok":
             raise CheckpointError(
@@ -143,30 +116,18 @@ def check_database(db: sqlite3.Connection, file: Path) -> None:
         row = db.execute("SELECT value FROM meta WHERE key = 'format'").fetchone()
         if row is None or not re.fullmatch(r"[0-9]{1,9}", str(row[0])):
             raise CheckpointError(f"{file}: expected a format number, got {row and row[0]!r:.80}")
-        number = int(row[0])
-        if number > FORMAT:
-            raise CheckpointError(f"{file}: expected format {FORMAT} or older, got {number}; update gpu-envs")
-        if missing := [step for step in range(number, FORMAT) if step not in MIGRATIONS]:
-            raise CheckpointError(
-                f"{file}: expected format {FORMAT}, got {missing[0]}, which is too old; use an older gpu-envs"
-            )
-        for step in range(number, FORMAT):
-            with transaction(db):
-                MIGRATIONS[step](db)
-                db.execute("UPDATE meta SET value = ? WHERE key = 'format'", (step + 1,))
-        if lost := TABLES.keys() - _tables(db):
-            raise CheckpointError(f"{file}: expected the tables of format {FORMAT}, got no {', '.join(sorted(lost))}")
-        # views, triggers and other kinds of tables would change the effect of statements
-        for kind, name, sql in db.execute("SELECT type, name, sql FROM sqlite_master WHERE name NOT LIKE 'sqlite_%'"):
-            columns = db.execute("SELECT name, hidden FROM pragma_table_xinfo(?)", (name,)).fetchall()
-            hidden, lost = (
-                any(is_hidden for _, is_hidden in columns),
-                COLUMNS.get(name, {}).keys() - {column for column, _ in columns},
-            )
-            if kind != "table" or not str(sql).startswith("CREATE TABLE") or hidden or lost:
-                raise CheckpointError(
-                    f"{file}: expected the tables of format {FORMAT}, got {kind} {name!r:.80} of another kind (damaged)"
-                )
+        if (number := int(row[0])) != FORMAT:
+            hint = "update gpu-envs" if number > FORMAT else "it is too old; use an older gpu-envs"
+            raise CheckpointError(f"{file}: expected format {FORMAT}, got {number}; {hint}")
+        # views, triggers and other columns would change the effect of statements
+        query = "SELECT sql FROM sqlite_master WHERE sql NOT NULL AND name NOT LIKE 'sqlite\\_%' ESCAPE '\\'"
+        schema = {" ".join(statement.split()) for (statement,) in db.execute(query)}
+        expected = {" ".join(f"CREATE TABLE {name} ({columns})".split()) for name, columns in TABLES.items()}
+        if difference := schema ^ expected:
+            statement = min(difference)
+            kind = "an unknown" if statement in schema else "no"
+            words = statement.removeprefix("CREATE ")
+            raise CheckpointError(f"{file}: expected the schema of format {FORMAT}, got {kind} {words:.80}")
 
 
 @contextlib.contextmanager
@@ -196,22 +157,15 @@ def savepoint(db: sqlite3.Connection) -> Iterator[None]:
         raise
 
 
-class SQLiteErrorTranslator:
-    """Reusable context that raises errors of SQLite as OSError or CheckpointError with the name of the file."""
-
-    def __init__(self, file: Path) -> None:
-        """Translate errors of one database file."""
-        self.file = file
-
-    def __enter__(self) -> None:
-        """Enter the context."""
-
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
-    ) -> None:
-        """Raise OSError or CheckpointError for an error of SQLite; errors in statements are raised unchanged."""
+@contextlib.contextmanager
+def sqlite_errors(file: Path) -> Iterator[None]:
+    """Raise errors of SQLite as OSError or CheckpointError with the name of the file, except errors in statements."""
+    try:
+        yield
+    except sqlite3.DatabaseError as error:
         undecodable = isinstance(error, sqlite3.OperationalError) and "decode" in str(error)  # text is not UTF-8
         if isinstance(error, sqlite3.OperationalError) and not undecodable:  # a full disk, a lock, no permission
-            raise OSError(f"{self.file}: cannot be read or written ({error})") from error
+            raise OSError(f"{file}: cannot be read or written ({error})") from error
         if undecodable or type(error) is sqlite3.DatabaseError:
-            raise CheckpointError(f"{self.file}: expected a league's database, got a damaged file ({error})") from error
+            raise CheckpointError(f"{file}: expected a league's database, got a damaged file ({error})") from error
+        raise

@@ -15,8 +15,6 @@ from league.storage.run_store import RunStore
 from trainers.storage.config_yaml import CONFIG_FILE
 from trainers.storage.folder_lock import LOCK
 
-__all__ = ["check_same", "delete_empty_run", "open_run"]
-
 
 def open_run(path: Path, game: Game, algorithm: str, config: Any) -> RunStore:
     """Open the run in a folder for writing, or create it.
@@ -24,7 +22,7 @@ def open_run(path: Path, game: Game, algorithm: str, config: Any) -> RunStore:
     Args:
         path: Folder of the run.
         game: Game of the run.
-        algorithm: Name of the league algorithm, see `league.registry`.
+        algorithm: Name of the league algorithm, see `league.league_algorithms`.
         config: Configuration, a dataclass; `iterations` may differ from an existing run's.
 
     Raises:

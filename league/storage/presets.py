@@ -9,8 +9,6 @@ from typing import Any
 
 from gpu_envs.errors import ConfigError
 
-__all__ = ["FALLBACK_PRESETS", "PSRO_PRESETS", "TRAIN_PRESETS", "psro_preset", "train_preset"]
-
 # Games of a few moves: episodes fit in a rollout, and many of them are needed.
 _CARDS: dict[str, Any] = {
     "algorithm": "ppo",

@@ -8,7 +8,7 @@ import re
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Protocol
+from typing import Any
 
 import numpy as np
 import torch
@@ -17,25 +17,6 @@ from torch import Tensor
 from gpu_envs.errors import CheckpointError, GpuEnvsError
 from league.storage.database import COLUMNS
 from trainers.base.serialization import check_fields, parse_json
-
-__all__ = [
-    "CONFIG_FIELDS",
-    "MAX_EPISODES",
-    "SUMMARY_FIELDS",
-    "MatchCounts",
-    "MatchupTotals",
-    "PayoffCells",
-    "check_rows",
-    "check_strategy",
-    "checked_array",
-    "finite",
-    "matchup_indices",
-    "matchup_key",
-    "read_json",
-    "to_host",
-    "to_json",
-    "to_plain",
-]
 
 MAX_EPISODES = 2**48
 """Largest valid number of episodes; sums of smaller numbers are exact in float64 and int64."""
@@ -55,33 +36,9 @@ SUMMARY_FIELDS: dict[str, Any] = {
 """Fields of an iteration's summary that the library reads."""
 
 
-class MatchupTotals(Protocol):
-    """Sums of results of episodes by matchup, arrays or tensors."""
-
-    @property
-    def count(self) -> Any:
-        """(K,) number of episodes."""
-        ...
-
-    @property
-    def total(self) -> Any:
-        """(K, S) sum of returns."""
-        ...
-
-    @property
-    def square(self) -> Any:
-        """(K, S) sum of squared returns."""
-        ...
-
-    @property
-    def score(self) -> Any:
-        """(K, S) sum of scores: 1 for a win, 1/2 for a draw."""
-        ...
-
-
 @dataclass(frozen=True)
 class PayoffCells:
-    """Payoff cells of a run: sums of results of K matchups, in the order of their first episode; a `MatchupTotals`."""
+    """Payoff cells of a run: sums of results of K matchups, in the order of their first episode."""
 
     matchups: np.ndarray
     """(K, S) int64, index of each seat's policy."""

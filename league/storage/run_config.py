@@ -6,7 +6,7 @@ import dataclasses
 import re
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import Any, TypeVar, get_type_hints
+from typing import Any, TypeVar, get_origin, get_type_hints
 
 import torch
 from torch import Tensor
@@ -14,28 +14,17 @@ from torch import Tensor
 from gpu_envs.errors import CheckpointError, ConfigError
 from gpu_envs.utils.settings import complete_settings
 from league.game import Game
-from league.rollout.matchups import MatchupResults
-from league.rollout.payoff_table import PayoffTable
+from league.matchups.matchups import MatchupResults
+from league.matchups.payoff_table import PayoffTable
 from league.storage import presets
 from league.storage.run_store import RunStore
 from trainers.base.serialization import check_fields, write_json
 from trainers.config.presets import preset
 from trainers.config.train_config import TrainConfig, changed
 
-__all__ = [
-    "OVERRIDES",
-    "SUMMARY_FILE",
-    "add_to_table",
-    "configuration",
-    "from_json",
-    "sizes",
-    "table_of",
-    "training",
-    "write_summary",
-]
-
 C = TypeVar("C")
 _FIXED = {"env_id", "env", "learner", "device", "seed", "sharing", "policies", "decide_every", "learn_after", "anneal"}
+_FIXED |= {"callback", "eval_metric", "logger"}
 OVERRIDES = tuple(field.name for field in dataclasses.fields(TrainConfig) if field.name not in _FIXED)
 """Fields of `TrainConfig` that `train_overrides` can set, in addition to all settings of the learners."""
 SUMMARY_FILE = "summary.json"  # file in the folder of a run
@@ -94,7 +83,8 @@ def from_json(kind: type[C], data: Any, context: str) -> C:
             for name, hint in hints.items()
             if isinstance(hint, type) and dataclasses.is_dataclass(hint)
         }
-        return kind(**{**values, **parts})
+        tuples = {name: tuple(values[name]) for name, hint in hints.items() if get_origin(hint) is tuple}
+        return kind(**{**values, **tuples, **parts})
     except ConfigError as error:
         raise CheckpointError(f"{context}: {error}") from None
 

@@ -28,6 +28,7 @@ import contextlib
 import hashlib
 import json
 import operator
+import os
 import re
 import sqlite3
 from collections.abc import Collection, Iterator, Mapping, Sequence
@@ -44,16 +45,15 @@ from gpu_envs.errors import CheckpointError, ConfigError, GpuEnvsError
 from gpu_envs.utils.paths import check_folder
 from gpu_envs.utils.summaries import Summarized, Summary
 from league.game import Game
+from league.matchups.matchups import MatchupResults
 from league.policies.kinds import SupportsSave, kind_of
 from league.policies.population import PolicyRecord, Population
 from league.policies.team import random_policy
-from league.storage import database, policy_files
-from league.storage.policy_files import policy_id, remove_orphans, state_file_name
+from league.storage import database
 from league.storage.records import (
     CONFIG_FIELDS,
     MAX_EPISODES,
     MatchCounts,
-    MatchupTotals,
     PayoffCells,
     check_rows,
     checked_array,
@@ -63,12 +63,13 @@ from league.storage.records import (
     to_host,
     to_json,
 )
-from trainers.base.seeding import SEEDS
-from trainers.base.serialization import check_digests, fsync_folder, read_tensors, sha256
+from trainers.base.random_streams import SEEDS
+from trainers.base.serialization import check_digests, fsync_folder, read_tensors, sha256, write_tensors
 from trainers.storage.folder_lock import FolderLock
 from trainers.storage.run_folder import check_kind
 
-__all__ = ["RunStore", "StoreStep", "derive_named_seed"]
+PARTIAL_PREFIX = ".writing-"
+"""Prefix of the names of incomplete files."""
 
 
 def derive_named_seed(seed: int, *words: str | int) -> int:
@@ -115,7 +116,6 @@ class RunStore(Summarized):
         self.path: Path = path
         self._db = db
         self.file: Path = path / database.DATABASE
-        self._sqlite_errors = database.SQLiteErrorTranslator(self.file)
         meta = dict(self._read("meta", ("key", "value")))
         if lost := {"game", "config", "version"} - meta.keys():
             raise CheckpointError(
@@ -172,7 +172,7 @@ class RunStore(Summarized):
                 "game": to_json(game.to_json()),
                 "config": to_json(dict(config)),
             }
-            with database.SQLiteErrorTranslator(file), database.transaction(db):
+            with database.sqlite_errors(file), database.transaction(db):
                 for name, columns in database.TABLES.items():
                     db.execute(f"CREATE TABLE {name} ({columns})")
                 db.executemany("INSERT INTO meta VALUES (?, ?)", meta.items())
@@ -200,7 +200,7 @@ class RunStore(Summarized):
             raise ConfigError(f"{path}: expected the folder of a league's run, got no {database.DATABASE} in it")
         with contextlib.ExitStack() as undo:
             lock = undo.enter_context(FolderLock(path, database.READ_HINT)) if write else None
-            with database.SQLiteErrorTranslator(file):
+            with database.sqlite_errors(file):
                 db = database.snapshot(path, alone=write)
             undo.callback(db.close)
             database.check_database(db, file)
@@ -342,8 +342,8 @@ class RunStore(Summarized):
             return None
         number, digest, text = rows[0]
         scalars = self._json("states", f"scalars of {name!r:.80}", text, dict[str, int | float | str | bool])
-        check_digests(self.path / "states", {state_file_name(number): digest})
-        return {**read_tensors(self.path / "states" / state_file_name(number), device), **scalars}
+        check_digests(self.path / "states", {_state_file_name(number): digest})
+        return {**read_tensors(self.path / "states" / _state_file_name(number), device), **scalars}
 
     def matchups(self, matchups: Any, least: int = 0) -> np.ndarray:
         """Check matchups (K, S), indices of policies by seat from `least` on, and return them as int64.
@@ -388,7 +388,7 @@ class RunStore(Summarized):
         self._step = step
         try:
             with contextlib.nullcontext() if self._steps is not None else self.together():
-                with self._sqlite_errors, database.savepoint(self._db):
+                with database.sqlite_errors(self.file), database.savepoint(self._db):
                     yield result
                     if task is not None:
                         self._run("INSERT INTO tasks (name, result) VALUES (?, ?)", (task, to_json(result)))
@@ -414,7 +414,7 @@ class RunStore(Summarized):
             raise GpuEnvsError(f"{self.path}: a batch of steps is open already; end it before the next")
         self._steps, failed = [], None
         try:
-            with self._sqlite_errors, database.transaction(self._db):
+            with database.sqlite_errors(self.file), database.transaction(self._db):
                 try:
                     yield
                 except BaseException as error:
@@ -480,8 +480,8 @@ class RunStore(Summarized):
         if any(entry.name == name for entry in population.entries):
             raise ConfigError(f"{self.path}: {role}: there is a policy {name!r} already; choose another name")
         ((number,),) = self._rows("SELECT count(*) FROM policies")
-        id, folder = policy_id(number, role), population.folder
-        digests = policy_files.write_policy(folder, id, policy)
+        id, folder = _policy_id(number, role), population.folder
+        digests = _write_policy(folder, id, policy)
         if not digests:
             raise ConfigError(f"{self.path}: {name}: expected save(path) to write path with a suffix, got no file")
         step.folders.add(folder)
@@ -493,7 +493,7 @@ class RunStore(Summarized):
         population.entries.append(entry)
         return entry
 
-    def add_results(self, matchups: Any, results: MatchupTotals) -> None:
+    def add_results(self, matchups: Any, results: MatchupResults | PayoffCells) -> None:
         """Add results of episodes to the payoff cells of their matchups (K, S).
 
         Raises:
@@ -557,19 +557,20 @@ class RunStore(Summarized):
         """Store tensors and scalars, such as a learner's, under a name."""
         step = self._open_step("put_state")
         folder = self.path / "states"
-        partial = policy_files.write_partial_state(folder, state)
+        partial = folder / f"{PARTIAL_PREFIX}state.safetensors"
+        write_tensors(partial, {key: value for key, value in state.items() if isinstance(value, Tensor)})
         scalars = to_json({key: value for key, value in state.items() if not isinstance(value, Tensor)})
         self.drop_state(name)
         self._run("INSERT INTO states (name, sha256, scalars) VALUES (?, ?, ?)", (name, sha256(partial), scalars))
         ((number,),) = self._rows("SELECT number FROM states WHERE name = ?", name)
-        policy_files.publish(partial, folder / state_file_name(number))
+        _publish(partial, folder / _state_file_name(number))
         step.folders.add(folder)
 
     def drop_state(self, name: str) -> None:
         """Remove a stored state, if it exists."""
         step = self._open_step("drop_state")
         for (number,) in self._rows("SELECT number FROM states WHERE name = ?", name):
-            step.outdated.append(self.path / "states" / state_file_name(number))
+            step.outdated.append(self.path / "states" / _state_file_name(number))
         self._run("DELETE FROM states WHERE name = ?", (name,))
 
     # ---------------------------------------------------------------- private
@@ -579,7 +580,7 @@ class RunStore(Summarized):
             raise GpuEnvsError(f"{self.path}: expected a run open for writing, got one opened for reading, or closed")
 
     def _run(self, sql: str, *rows: tuple[Any, ...]) -> None:
-        with self._sqlite_errors:
+        with database.sqlite_errors(self.file):
             self._db.executemany(sql, rows)
 
     def _open_step(self, method: str) -> StoreStep:
@@ -596,14 +597,19 @@ class RunStore(Summarized):
         return step
 
     def _remove_orphans(self) -> None:
-        """Remove files that no record names."""
-        policies = {file for pool in self.populations.values() for entry in pool.entries for file in entry.sha256}
-        states = {state_file_name(number) for (number,) in self._read("states", ("number",))}
-        remove_orphans(self.path / "policies", policies)
-        remove_orphans(self.path / "states", states)
+        """Remove files of runs that no record names; other files in the folders stay."""
+        recorded = {file for pool in self.populations.values() for entry in pool.entries for file in entry.sha256}
+        recorded |= {_state_file_name(number) for (number,) in self._read("states", ("number",))}
+        for folder in (self.path / "policies", self.path / "states"):
+            folder.mkdir(exist_ok=True)
+            for file in folder.iterdir():
+                # policies may add other names; safetensors writes to .tmpXXXXXX first
+                of_run = PARTIAL_PREFIX in file.name or file.name[:5].isdigit() or file.name.startswith(".tmp")
+                if of_run and file.name not in recorded and file.is_file():
+                    file.unlink()
 
     def _rows(self, sql: str, *values: Any) -> list[tuple[Any, ...]]:
-        with self._sqlite_errors:
+        with database.sqlite_errors(self.file):
             return self._db.execute(sql, values).fetchall()
 
     def _read(self, table: str, columns: Sequence[str], clause: str = "", *values: Any) -> list[tuple[Any, ...]]:
@@ -647,7 +653,7 @@ class RunStore(Summarized):
                 ("position", index, index == len(entries)),
                 ("parent", parent, parent is None or 0 <= parent < index),
                 ("iteration", iteration, iteration >= 0),
-                ("id", id, id == policy_id(position, role)),
+                ("id", id, id == _policy_id(position, role)),
                 ("sha256", files, files and all(re.fullmatch(rf"{re.escape(id)}\.[^/\0]+", file) for file in files)),
             ):
                 if not right:
@@ -656,3 +662,32 @@ class RunStore(Summarized):
             entries.append(PolicyRecord(name, role, index, kind, parent, iteration, meta, id, files))
         for role, entries in records.items():
             self.populations[role].replace(entries)
+
+
+def _policy_id(number: int, role: str) -> str:
+    """Return the name of a policy's files, without suffix."""
+    return f"{number:05d}-{re.sub('[^A-Za-z0-9_-]+', '_', role)}"
+
+
+def _state_file_name(number: int) -> str:
+    """Return the name of the file with the tensors of a state."""
+    return f"{number:08d}.safetensors"
+
+
+def _publish(file: Path, final: Path) -> str:
+    """Flush a file to disk, rename it to its final name, and return its sha256."""
+    with file.open("rb") as written:
+        os.fsync(written.fileno())
+    digest = sha256(file)
+    file.replace(final)
+    return digest
+
+
+def _write_policy(folder: Path, policy_id: str, policy: SupportsSave) -> dict[str, str]:
+    """Write the files of a policy and return their sha256 by name; the dictionary is empty if it wrote no file."""
+    policy.save(folder / f"{PARTIAL_PREFIX}{policy_id}")
+    digests = {}
+    for file in sorted(folder.glob(f"{PARTIAL_PREFIX}{policy_id}.*")):
+        final = file.name.removeprefix(PARTIAL_PREFIX)
+        digests[final] = _publish(file, folder / final)
+    return digests

@@ -86,26 +86,22 @@ such a file without rollouts; its api/run has no agents and groups.
 
 from __future__ import annotations
 
+import contextlib
 import json
+from collections.abc import Iterator
+from pathlib import Path
 from typing import Any
 from urllib.parse import quote, unquote
 
 from gpu_envs.errors import ConfigError, GpuEnvsError
+from league.storage import database
 from league.storage.records import finite
 from league.watch.rollouts import MAX_WORLDS, RolloutCache, record_rollout
-from league.watch.sources.base import LatestSnapshot, Snapshot
-from trainers.base.seeding import SEEDS
-
-__all__ = [
-    "DEFAULT_WORLDS",
-    "LATEST",
-    "UnknownAnswerError",
-    "ViewerApi",
-    "encode_json",
-    "resolve_policies",
-    "rollout_path",
-    "run_state",
-]
+from league.watch.sources.base import LatestSnapshot, RunSource, Snapshot
+from league.watch.sources.league import LeagueRun
+from league.watch.sources.training import TrainingRun
+from trainers.base.random_streams import SEEDS
+from trainers.storage.run_folder import TRACES, run_kind
 
 DEFAULT_WORLDS = 4
 """Default number of worlds in a rollout."""
@@ -115,6 +111,38 @@ LATEST = "latest"
 
 class UnknownAnswerError(GpuEnvsError):
     """Error for an unknown answer or policy."""
+
+
+def open_source(path: Path) -> RunSource:
+    """Return the source of the training run or league run in a folder.
+
+    Raises:
+        ConfigError: The folder holds neither.
+    """
+    kind = run_kind(path)
+    if kind == "league":
+        return LeagueRun(path)
+    if kind == "training":
+        return TrainingRun(path)
+    content = "no folder" if not path.is_dir() else "neither"
+    if kind == "multi-seed":
+        content = (
+            f"runs of several seeds; name one of them, such as {min(path.glob('seed-*'), default=path / 'seed-0')}"
+        )
+    raise ConfigError(
+        f"{path}: expected the folder of a run, with {database.DATABASE} (gpu-envs league train) or "
+        f"{', '.join(TRACES)} (gpu-envs train), got {content}"
+    )
+
+
+@contextlib.contextmanager
+def open_viewer(path: Path) -> Iterator[ViewerApi]:
+    """Return the responses to requests about the run in a folder, which is read again when its files change."""
+    with (
+        contextlib.closing(LatestSnapshot(open_source(path))) as latest,
+        contextlib.closing(RolloutCache()) as rollouts,
+    ):
+        yield ViewerApi(latest, rollouts)
 
 
 class ViewerApi:
@@ -141,17 +169,17 @@ class ViewerApi:
             raise UnknownAnswerError(
                 f"api/{repr(name)[1:-1]:.80}: there is no such answer of this run; there are {names}"
             )
-        return encode_json(self.snapshot_answer(name, snapshot, version))
-
-    def snapshot_answer(self, name: str, snapshot: Snapshot, version: int) -> dict[str, Any]:
-        """Return an answer of a snapshot with its version; "run" is completed with the present state."""
-        return self.run(snapshot, version) if name == "run" else {**snapshot.answers[name], "version": version}
+        if name == "run":
+            return encode_json(self.run(snapshot, version))
+        return encode_json({**snapshot.answers[name], "version": version})
 
     def run(self, snapshot: Snapshot, version: int) -> dict[str, Any]:
         """Return the description of the run with its present state."""
         source = self.latest.source
-        moment = {"writing": source.writing(), "version": version, "problem": self.latest.problem}
-        moment |= run_state(moment["writing"], *source.progress())
+        writing, (done, total, may_end) = source.writing(), source.progress()
+        state = "running" if writing else "finished" if done >= total else "ended" if may_end else "stopped"
+        moment = {"writing": writing, "version": version, "problem": self.latest.problem}
+        moment |= {"state": state, "done": done, "total": total}
         return {"name": source.path.resolve().name, **snapshot.answers["run"], **moment}
 
     def _rollout(self, snapshot: Snapshot, version: int, query: str) -> bytes:
@@ -182,12 +210,6 @@ class ViewerApi:
             ]
             names = [LATEST if is_gone else name for is_gone, name in zip(gone, names, strict=True)]
         return resolve_policies(snapshot, names)
-
-
-def run_state(writing: bool, done: int, total: int, may_end: bool) -> dict[str, Any]:
-    """Return the state of a run as in api/run, from `RunSource.writing` and `RunSource.progress`."""
-    state = "running" if writing else "finished" if done >= total else "ended" if may_end else "stopped"
-    return {"state": state, "done": done, "total": total}
 
 
 def resolve_policies(snapshot: Snapshot, names: list[str]) -> tuple[str, ...]:

@@ -14,8 +14,6 @@ from league.watch.api import DEFAULT_WORLDS, ViewerApi, encode_json, rollout_pat
 from league.watch.rollouts import record_rollout
 from trainers.base.serialization import write_text
 
-__all__ = ["MAX_BYTES", "MAX_ROLLOUTS", "PAGE", "ROLLOUT_BUDGET", "TITLE", "export", "read_page", "write_page"]
-
 PAGE = Path(__file__).with_name("static") / "index.html"
 """Built page, from the sources in `page`."""
 MAX_ROLLOUTS = 32
@@ -62,6 +60,9 @@ def export(api: ViewerApi, file: Path, progress: Progress | None = None) -> tupl
         except CheckpointError as error:  # the training has removed the checkpoint meanwhile
             trouble.append(str(error))
             continue
+        except ConfigError as error:  # it concerns all rollouts
+            trouble.append(str(error))
+            break
         if [seat["policy"] for seat in played["seats"]] != [*names]:
             trouble.append(f"{' against '.join(names)}: the training has removed the checkpoint")
             continue

@@ -17,29 +17,13 @@ import torch
 from torch import Tensor
 
 from gpu_envs import descriptions
-from gpu_envs.errors import CheckpointError, GpuEnvsError
+from gpu_envs.errors import CheckpointError, ConfigError, GpuEnvsError
 from gpu_envs.runtime.core import Core
 from gpu_envs.utils.lru_cache import LRUCache
 from league.game import Seat
-from trainers.base.seeding import derive_seed
-from trainers.evaluation.policy_runner import PolicyRunner
+from trainers.base.random_streams import derive_seed
 from trainers.models.policy import PolicyProtocol
-
-__all__ = [
-    "ARRAYS",
-    "BUDGET",
-    "CACHE_BYTES",
-    "MAX_STEPS",
-    "MAX_WAITING",
-    "MAX_WORLDS",
-    "RETRIES",
-    "RETRY_SECONDS",
-    "RolloutCache",
-    "RolloutEnvironment",
-    "ViewerClosedError",
-    "pack_array",
-    "record_rollout",
-]
+from trainers.models.policy_set import PolicyRunner
 
 MAX_WORLDS = 16
 """Maximum number of worlds in a rollout."""
@@ -103,17 +87,20 @@ def record_rollout(
         The response to `api/rollout`, see `league.watch.api`.
 
     Raises:
+        ConfigError: The worlds are host environments, which declare no shapes to draw.
         ViewerClosedError: `stopped` returned True.
     """
     names, policies = _load(stage, names)  # first: a training removes checkpoints
     core = stage.core(worlds)
+    if core.definition.draw is None:
+        raise ConfigError(f"{core.id}: the viewer draws no host environments; make a picture with gpu-envs render")
     core.reset(seed=seed)
     steps = min(core.definition.max_episode_steps or MAX_STEPS, MAX_STEPS)
-    size = _size(_snapshot(core, core.alive)) // worlds  # of one frame of a world
+    size = _size(snapshot(core, core.alive)) // worlds  # of one frame of a world
     if (fit := max(1, budget // (size * (steps + 1)))) < worlds:
         core = stage.core(fit)
     obs, info = core.reset(seed=seed)
-    frame = _snapshot(core, core.alive)
+    frame = snapshot(core, core.alive)
     left_out = ("obs",) if size * (steps + 1) > budget else ()
     frame = {name: tensor for name, tensor in frame.items() if name not in left_out}
     size = _size(frame)
@@ -138,10 +125,13 @@ def record_rollout(
             info["alive"],
             torch.where(_rows(going, visible), info["valid"], visible),
         )
-        new = _snapshot(core, visible)
+        new = snapshot(core, visible)
         frames.append({n: torch.where(_rows(going, new[n]), new[n], previous) for n, previous in frames[-1].items()})
         going = info["alive"].any(1)
-    return _answer(core, stage, names, seed, frames, played, left_out) | {"complete": (~going).tolist()}
+    seats = [
+        {"name": seat.name, "role": seat.role, "policy": name} for seat, name in zip(stage.seats, names, strict=True)
+    ]
+    return rollout_answer(core, seats, seed, frames, played, left_out) | {"complete": (~going).tolist()}
 
 
 def _load(stage: RolloutEnvironment, names: Sequence[str]) -> tuple[tuple[str, ...], list[PolicyProtocol | None]]:
@@ -169,7 +159,7 @@ def _rows(flags: Tensor, like: Tensor) -> Tensor:
     return flags.view(-1, *(1,) * (like.dim() - 1))
 
 
-def _snapshot(core: Core, visible: Tensor) -> dict[str, Tensor]:
+def snapshot(core: Core, visible: Tensor) -> dict[str, Tensor]:
     """Return the present frame of all worlds; `visible` (W, A) are the agents to draw."""
     alive = core.alive.clone()
     core.alive.copy_(visible)
@@ -188,27 +178,34 @@ def _size(frame: Mapping[str, Tensor]) -> int:
     return sum(tensor.nbytes for tensor in frame.values())
 
 
-def _answer(
+def rollout_answer(
     core: Core,
-    stage: RolloutEnvironment,
-    names: Sequence[str],
+    seats: Sequence[Mapping[str, str]],
     seed: int,
     frames: Sequence[Mapping[str, Tensor]],
     played: Sequence[Mapping[str, Tensor]],
-    left_out: Sequence[str],
+    left_out: Sequence[str] = (),
 ) -> dict[str, Any]:
+    """Return the fields of a rollout, see `league.watch.api`, but `complete`.
+
+    Args:
+        core: The worlds, W.
+        seats: Name, role and policy of each seat.
+        seed: Random seed of the rollout.
+        frames: T + 1 frames, see `snapshot`.
+        played: The T steps between them: "action" (W, A) or (W, A, K) and "reward" (W, A), float32.
+        left_out: Names of arrays to leave out.
+    """
     scene = core.definition.draw(core, torch.arange(core.num_envs))
     arrays = {name: torch.stack([frame[name] for frame in frames]) for name in frames[0] if name not in left_out}
-    arrays |= {name: torch.stack([step[name] for step in played]) for name in ("action", "reward")}
+    for name, buffer in (("action", core.action_buffer), ("reward", core.reward)):
+        arrays[name] = torch.stack([step[name] for step in played]) if played else buffer.new_zeros((0, *buffer.shape))
     bounds = arrays.pop("bounds")
     moves = bool((bounds != bounds[0]).any())
     return {
         "env_id": core.id,
         "seed": seed,
-        "seats": [
-            {"name": seat.name, "role": seat.role, "policy": name}
-            for seat, name in zip(stage.seats, names, strict=True)
-        ],
+        "seats": list(seats),
         "fps": core.render_fps,
         "agents": list(core.possible_agents),
         "groups": {group: list(rows) for group, rows in core.groups.items()},

@@ -3,9 +3,7 @@
 import pytest
 import torch
 
-from benchmarks.hardware.bounds.build import compiler
-from benchmarks.hardware.bounds.simple_tag import SimpleTagBound
-from benchmarks.hardware.bounds.tag_continuous import AGENTS, CONFIG, NEAREST, TagContinuousBound
+from benchmarks.hardware.bounds import NO_EXITS, SimpleTagBound, TagContinuousBound, compiler
 from gpu_envs.runtime.factory import make_core
 
 pytestmark = [pytest.mark.slow, pytest.mark.skipif(compiler() is None, reason="gcc is not installed")]
@@ -57,28 +55,28 @@ def test_simple_tag():
 @pytest.mark.optimized  # for its many steps
 def test_tag_continuous():
     """More than one episode: neighbors, tags, walls, the end of the game and its autoreset."""
-    core = make_core("TagContinuous-v0", 8, "cpu", reuse_buffers=True, **CONFIG)
-    assert core.num_agents == AGENTS
+    core = make_core("TagContinuous-v0", 8, "cpu", reuse_buffers=True, **NO_EXITS)
+    assert core.num_agents == TagContinuousBound.agents
     shared = ("pos", "speed", "acceleration", "direction")
     tags = ends = turned = rows = 0
     for info, theirs, done in play(core, TagContinuousBound(8, 2), 520, shared):
         turned += compare_neighbours(core.obs, theirs["obs"])
         turned += compare_neighbours(info["final_obs"][done], theirs["final_obs"][done])
-        rows += 8 * AGENTS
+        rows += 8 * TagContinuousBound.agents
         assert largest(core.reward - theirs["reward"]) < TOLERANCE
         assert largest((info["episode_return"] - theirs["episode_return"])[done]) < TOLERANCE
         tags += int((core.reward > 1.0).sum())
         ends += int(done.sum())
     assert turned < 1e-4 * rows
     assert tags > 1000
-    assert ends == 8 * AGENTS
+    assert ends == 8 * TagContinuousBound.agents
 
 
 def compare_neighbours(mine, theirs):
     """Compare rows and count those whose neighbors are equally far within rounding and change places."""
     differs = (mine - theirs).abs().amax(-1) > TOLERANCE
     for left, right in zip(mine[differs], theirs[differs], strict=True):
-        blocks = (row[:-1].view(7, NEAREST) for row in (left, right))
+        blocks = (row[:-1].view(7, TagContinuousBound.nearest) for row in (left, right))
         a, b = (torch.hypot(block[0], block[1]) for block in blocks)
         assert largest(a - b) < TOLERANCE
     return int(differs.sum())

@@ -5,7 +5,7 @@ import pytest
 import torch
 from small_environments import SMALL
 
-from benchmarks.training.tasks.economy_measures import EconomyMeasures, correlation
+from benchmarks.training.economy_measures import EconomyMeasures, correlation
 from gpu_envs.runtime.factory import make_core
 from trainers.evaluation.policy_evaluation import evaluate_policies
 

@@ -75,9 +75,11 @@ def test_page_has_all_results():
         "| 3.6 G |",
         "| SimpleTag-v0 | 4 | 1,048,576 | fused | 256/32 | copied |",
         "3 passed",
-        "| JaxMARL | SimpleTag-v0 | 1,048,576 |",
+        "| JaxMARL SimpleTag-v0 | 4 | 1,048,576 |",
+        "| 36 |  |",
+        "| SimpleTag-v0 |  | 4 | 500 | B/env-step |",
         "no \\| memory",
     ):
         assert words in text, words
-    assert "## SimpleTag-v0, env-steps/s\n\n| worlds | fused, captured |" in text
+    assert "| SimpleTag-v0 | 4 | 1 | fused | 256/32 | eager | 10 k | 40 k |" in text
     assert page.markdown({**result(tag=1, many_agents=1, jaxmarl=1), "parts": {}, "machine": {}})

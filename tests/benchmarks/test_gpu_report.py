@@ -3,7 +3,6 @@
 import contextlib
 import io
 import json
-import os
 import signal
 import subprocess
 import sys
@@ -16,10 +15,9 @@ import pytest
 import torch
 from part_processes import Clock, child, gone
 
-from benchmarks.gpu import kernels, outcomes, peers, plan, process, report, results
-from benchmarks.gpu.parts import PARTS, TINY, Scale
+from benchmarks.gpu import gpu_report, kernels, peers, plan, process, results
+from benchmarks.gpu.parts import PARTS, Scale
 from benchmarks.peers.inside import gymnasium as inside
-from benchmarks.throughput.cases import many_agent_settings
 from gpu_envs.definition.registry import list_envs
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -40,7 +38,7 @@ def stand_ins(tmp_path, monkeypatch):
         monkeypatch.setattr(process, "GRACE", 0.3)
         handler, core = signal.getsignal(signal.SIGTERM), process.resource.getrlimit(process.resource.RLIMIT_CORE)
         try:
-            code = report.main(["--out", str(tmp_path), *options])
+            code = gpu_report.main(["--out", str(tmp_path), *options])
         finally:
             signal.signal(signal.SIGTERM, handler)
             process.resource.setrlimit(process.resource.RLIMIT_CORE, core)
@@ -110,7 +108,7 @@ def test_report_ends_in_time_if_all_parts_hang(stand_ins, monkeypatch):
         clock.now += seconds + 2 * process.GRACE  # the most that `process.run` takes
         return process.Outcome(f"cut after {seconds:.0f} s")
 
-    monkeypatch.setattr(report, "time", clock)
+    monkeypatch.setattr(gpu_report, "time", clock)
     monkeypatch.setattr(process, "run", hangs)
     limits = {"machine": 2.0, "goals": 2.0, "sweep": 2.5, "training": 0.5}
     code, result = stand_ins(dict.fromkeys(limits, "hangs") | {"machine": MACHINE}, "--seconds", "7", limits=limits)
@@ -158,19 +156,9 @@ def test_only_runs_some_parts_and_keeps_the_others(tmp_path, stand_ins, monkeypa
 
 
 def test_unknown_part_is_refused_in_one_line(capsys):
-    assert report.main(["--only", "goals", "--only", "gaols"]) == 2
+    assert gpu_report.main(["--only", "goals", "--only", "gaols"]) == 2
     line = capsys.readouterr().err
     assert line == f"--only: expected some of {' '.join(part.name for part in plan.PLAN)}, got gaols\n"
-
-
-def test_report_records_its_command_and_date(tmp_path):
-    writer = results.GpuReport(tmp_path, ["--tiny"], True)
-    writer.begin("machine", "the machine")
-    writer.add("machine", {"machine": {"name": "NVIDIA H200"}})
-    writer.write()
-    result = json.loads((tmp_path / "nvidia-h200.json").read_text())
-    assert result["command"] == "python -m benchmarks.gpu --tiny"
-    assert len(result["date"].split()) == 3
 
 
 # ---------------------------------------------------------------- plan
@@ -183,7 +171,7 @@ def test_parts_without_their_requirements_are_left_out(monkeypatch):
     assert plan.obstacle(sections["kernels"], "cuda:1", 90) == ""
     assert plan.command("kernels", "cuda", False, 90)[-2:] == ["--arch", "90"]
     assert "--tiny" in plan.command("goals", "cpu", True, None)
-    monkeypatch.setattr(plan.requirements, "missing", lambda names: [name for name in names if name in lacking])
+    monkeypatch.setattr(plan, "missing", lambda names: [name for name in names if name in lacking])
     lacking = ("jaxmarl", "tensorboard")
     obstacles = {name: plan.obstacle(part, "cuda", 90) for name, part in sections.items()}
     assert {name: line for name, line in obstacles.items() if line} == {
@@ -209,7 +197,7 @@ def test_all_gpu_tests_are_in_the_report():
 
 
 def test_parts_fit_the_time_limit():
-    assert sum(part.seconds for part in plan.PLAN) <= report.TOTAL <= 480 - 10
+    assert sum(part.seconds for part in plan.PLAN) <= gpu_report.TOTAL <= 480 - 10
     order = [part.name for part in plan.PLAN]
     assert order[:2] == ["machine", "smoke"]
     assert [(part.seconds, part.capped) for part in plan.PLAN[:2]] == [(60, True)] * 2
@@ -246,6 +234,7 @@ def test_gpu_peer_uses_the_loop_of_the_benchmarks(monkeypatch):
             "tests/gpu/test_gpu.py::test_b FAILED                [ 20%]",
             "tests/gpu/test_gpu.py::test_c SKIPPED (needs 48 GiB) [ 30%]",
             "FAILED tests/gpu/test_gpu.py::test_b - assert 1 == 2",
+            "ERROR tests/gpu_envs/views/test_x.py - ModuleNotFoundError: No module named 'x'",
             "=== 1 failed, 1 passed, 1 skipped in 3.0s ===",
         ],
         [
@@ -253,43 +242,25 @@ def test_gpu_peer_uses_the_loop_of_the_benchmarks(monkeypatch):
             "[gw1] [ 20%] FAILED tests/gpu/test_gpu.py::test_b ",
             "[gw0] [ 30%] SKIPPED tests/gpu/test_gpu.py::test_c ",
             "FAILED tests/gpu/test_gpu.py::test_b - assert 1 == 2",
+            "ERROR tests/gpu_envs/views/test_x.py - ModuleNotFoundError: No module named 'x'",
         ],
     ],
     ids=["alone", "side by side"],
 )
 def test_outcomes_of_tests_are_read(lines):
-    reader = outcomes.PytestOutcomes()
+    """A file that cannot be collected is an error, and the tests of the other files are counted as usual."""
+    reader = gpu_report.PytestOutcomes()
     for line in lines:
         reader.read(line)
     counts = {row["what"]: row["value"] for row in reader.rows() if "value" in row}
-    assert counts == {"passed": 1, "failed": 1, "skipped": 1}
+    assert counts == {"passed": 1, "failed": 1, "skipped": 1, "error": 1}
     assert [row for row in reader.rows() if "error" in row] == [
-        {"what": "tests/gpu/test_gpu.py::test_b", "error": "assert 1 == 2"}
+        {"what": "tests/gpu/test_gpu.py::test_b", "error": "assert 1 == 2"},
+        {"what": "tests/gpu_envs/views/test_x.py", "error": "ModuleNotFoundError: No module named 'x'"},
     ]
 
 
-def test_uncollected_test_file_is_reported():
-    """The tests of the other files are counted as usual."""
-    reader = outcomes.PytestOutcomes()
-    for line in (
-        "tests/gpu/test_gpu.py::test_a PASSED [100%]",
-        "ERROR tests/gpu_envs/views/test_x.py - ModuleNotFoundError: No module named 'x'",
-        "=== 1 passed, 1 error in 3.0s ===",
-    ):
-        reader.read(line)
-    passed, erred = ({"what": outcome, "unit": "tests", "value": 1} for outcome in ("passed", "error"))
-    why = {"what": "tests/gpu_envs/views/test_x.py", "error": "ModuleNotFoundError: No module named 'x'"}
-    assert reader.rows() == [erred, passed, why]
-
-
 # ---------------------------------------------------------------- what is measured
-
-
-def test_settings_have_the_given_number_of_agents():
-    for agents in (*Scale().many_agents, *TINY.many_agents):
-        settings = many_agent_settings(agents)
-        assert settings["num_taggers"] + settings["num_runners"] == agents
-    assert many_agent_settings(1000)["num_taggers"] == 50
 
 
 def test_kernels_of_every_environment_are_compiled_beforehand():
@@ -297,26 +268,3 @@ def test_kernels_of_every_environment_are_compiled_beforehand():
     assert ways == {("fused", "cuda"), ("phased", "cuda"), ("play", "cuda"), ("fused", "cpu")}
     assert {env_id for env_id, *_ in kernels.tested()} == set(list_envs())
     assert ("SimpleTag-v0", {}, "fused", True, "cuda") in kernels.measured(Scale())
-
-
-@pytest.mark.slow
-def test_tiny_report_completes_without_peers(tmp_path):
-    """Run all parts on the CPU within a minute of CPU time."""
-    start = os.times()
-    words = [sys.executable, "-m", "benchmarks.gpu", "--tiny", "--device", "cpu", "--out", str(tmp_path)]
-    done = subprocess.run(words, cwd=ROOT, capture_output=True, text=True, check=False)
-    assert done.returncode == 0, done.stderr
-    after = os.times()
-    assert after.children_user + after.children_system - start.children_user - start.children_system < 60
-    result = json.loads((tmp_path / "cpu.json").read_text())
-    assert list(result["parts"]) == [part.name for part in plan.PLAN]
-    for name, part in result["parts"].items():
-        assert part["status"].startswith(("done", "left out", "not installed")), (name, part["status"])
-        assert not [row for row in part["rows"] if "error" in row]
-    for name in ("goals", "sweep", "many-agents", "training"):
-        assert all(row["value"] > 0 for row in result["parts"][name]["rows"])
-    modes = {row["mode"] for row in result["parts"]["goals"]["rows"]}
-    assert modes == {"bytes", "in place", "copied", "sampled", "random play", "eager"}
-    assert "## Goals" in (tmp_path / "cpu.md").read_text()
-    assert "## Goals" in done.stdout
-    assert {path.name for path in tmp_path.iterdir()} == {"cpu.json", "cpu.md", "log.txt"}

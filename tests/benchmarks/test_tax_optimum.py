@@ -6,9 +6,8 @@ import numpy as np
 import pytest
 import torch
 
-from benchmarks.training.tasks import tax_optimum
-from benchmarks.training.tasks.all_tasks import TASKS
-from benchmarks.training.tasks.cooperative_tasks import OPTIMAL_WELFARE
+from benchmarks.training import tax_optimum
+from benchmarks.training.tasks import TASKS
 from gpu_envs.cli.options import parse_pairs
 from gpu_envs.envs.economy.one_step import Config
 from gpu_envs.runtime.factory import make_core
@@ -17,6 +16,7 @@ from trainers.evaluation.policy_evaluation import evaluate_policies
 from trainers.evaluation.scripted_policies import scripted_policy
 
 (TASK,) = [task for task in TASKS if task.name == "one-step-economy-ppo"]
+OPTIMAL_WELFARE = TASK.goals[0].unit
 _WORDS = shlex.split(TASK.options)
 SETTINGS = parse_pairs([_WORDS[i + 1] for i, word in enumerate(_WORDS) if word == "--env-arg"])
 CONFIG = build_config(Config, SETTINGS, "OneStepEconomy-v0")

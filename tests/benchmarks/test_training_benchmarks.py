@@ -1,6 +1,5 @@
-"""Trainings and rollouts as contenders, whole trainings, and the table of engines, in a tiny mode."""
+"""Trainings and rollouts as contenders, and whole trainings, in a tiny mode."""
 
-import json
 import os
 from pathlib import Path
 
@@ -12,9 +11,8 @@ from benchmarks.throughput import isolated, rounds, timing
 from benchmarks.throughput.comparisons import STEPS, ComparisonGroup, Round
 from benchmarks.throughput.contenders import Contender, PPOSubject, RolloutSubject
 from benchmarks.throughput.target import Effort
-from benchmarks.training import acting, engines, lightning_overhead, rollouts, runs
-from benchmarks.training.ppo import PPOTraining, few_cores
-from trainers.algorithms.on_policy.engine_table import MeasuredUpdate, read_table
+from benchmarks.training import lightning_overhead, rollouts, runs
+from benchmarks.training.ppo import PPOTraining
 
 TINY = Effort(repeats=2, seconds=0.01, patience=1)
 PPO = {"rollout_length": 8, "num_epochs": 1, "num_minibatches": 1, "hidden_sizes": (16,)}
@@ -28,7 +26,7 @@ def test_engines_and_rollouts_are_contenders():
         Contender("PyTorch", "gpu_envs", PPOSubject("CartPole-v1", 4, PPO, engine="torch")),
         Contender("rollouts", "gpu_envs", RolloutSubject("CartPole-v1", 4, "kernels", threads=1)),
     )
-    group = ComparisonGroup("mixed", "Mixed", "CartPole-v1", (), unit=STEPS)
+    group = ComparisonGroup("mixed", "Mixed", (), unit=STEPS)
     rows = rounds.rows_of(group, rounds.play(group, Round("all", contenders), TINY))
     assert [row["interface"] for row in rows] == ["training, kernel", "training, torch", "rollout, kernels"]
     assert all(row["worlds"] == 4 and row["rate"] > 0 for row in rows)
@@ -57,14 +55,6 @@ def test_kernels_train_with_one_thread_of_pytorch(monkeypatch):
     assert counts == [1, 2]
 
 
-@needs_two_cores
-def test_few_cores_end_with_the_block():
-    cores = os.sched_getaffinity(0)
-    with few_cores(1):
-        assert len(os.sched_getaffinity(0)) == 1
-    assert os.sched_getaffinity(0) == cores
-
-
 def test_busy_processes_do_not_count_as_disturbance():
     with rounds.busy_processes(1) as pids:
         (pid,) = pids
@@ -86,11 +76,6 @@ def test_rollout_advances_every_world(interface):
     play()
     assert (core.episode_index == index + 1).all()  # an episode has 25 steps
     assert torch.get_num_threads() == threads
-
-
-def test_rollouts_with_an_unknown_interface_are_an_error():
-    with pytest.raises(ValueError, match="interface: expected one of kernels, torch, collector, got 'numpy'"):
-        rollouts.make_rollout("SimpleTag-v0", 8, "numpy", 1, 1)
 
 
 def test_rollouts_have_equal_networks():
@@ -130,14 +115,6 @@ def test_training_is_timed_until_its_goal_or_by_its_log():
     assert timed.result.startswith("agent trained: ")
 
 
-def test_result_of_a_training_names_the_trained_policies():
-    matchup = {
-        "policies": {"tagger": "trained", "runner": "random"},
-        "returns": {"tagger": {"mean": 51.84, "half": 1.0}, "runner": {"mean": -45.0, "half": 1.0}},
-    }
-    assert runs._returns(matchup) == "tagger trained: 51.8 / -45.0"
-
-
 @pytest.mark.parametrize("code", [0, 1, 2])
 def test_exit_code_of_a_training_is_read(code, tmp_path, monkeypatch):
     """A goal that is not reached, code 1, is no error."""
@@ -151,33 +128,6 @@ def test_exit_code_of_a_training_is_read(code, tmp_path, monkeypatch):
             runs.measure(run, "torch", 0)
     else:
         assert runs.measure(run, "torch", 0).result == "reached 475 after 9 steps"
-
-
-@pytest.mark.slow
-def test_failed_training_is_an_error():
-    with pytest.raises(RuntimeError, match="Unrecognized options: --no-such-option"):
-        runs.measure(runs.TimedTraining(("CartPole-v1", "--no-such-option"), to_goal=True), "torch", 0)
-
-
-def test_measured_updates_are_read_as_written(tmp_path):
-    path, entries = tmp_path / "table.json", [MeasuredUpdate(4, 1, 16, 64, 2.5), MeasuredUpdate(4, 1, 16, 512, 1.5)]
-    engines.write(path, entries, "python -m benchmarks.training.engines")
-    assert read_table(path) == {"cpu": tuple(entries)}
-    assert {"command", "date", "commit", "machine"} <= set(json.loads(path.read_text()))
-
-
-@pytest.mark.slow
-def test_update_of_both_engines_is_measured():
-    measured = engines.measure(4, (16,), 64, repeats=2)
-    assert (measured.inputs, measured.layers, measured.width, measured.rows) == (4, 1, 16, 64)
-    assert measured.ratio > 0
-
-
-def test_acting_of_both_engines_is_measured():
-    result = acting.measure("CartPole-v1", "dqn", 8, 2, repeats=2)
-    assert min(*result.rollout, result.rollout_ratio, result.iteration_ratio) > 0
-    kernels = [acting.ReplayTraining("CartPole-v1", "dqn", 8, 2, engine).collector.kernels for engine in acting.ENGINES]
-    assert [kernel is not None for kernel in kernels] == [False, True]
 
 
 def test_seeds_are_trained_in_processes_and_in_one(monkeypatch):

@@ -1,15 +1,16 @@
-"""Goals of training: matchups with random, scripted and earlier policies, and the cross-play of Tag's checkpoints."""
+"""Goals of training: matchups with random, scripted and earlier policies."""
 
 import dataclasses
 
 import pytest
 
-from benchmarks.training import goals, tag_cross_play, tag_cross_play_section
+from benchmarks.training import goals
 from benchmarks.training.goals import RANDOM, TRAINED, Matches, evaluate_goals
-from benchmarks.training.tasks.training_task import Goal
+from benchmarks.training.tasks import Goal
 from trainers.config.presets import preset
 from trainers.evaluation.policy_evaluation import Estimate, EvaluationResult
 from trainers.runner.trainer import Trainer
+from trainers.storage import checkpoint
 
 EPISODES = 32
 ONE, HALF = Estimate(1.0, 0.0), Estimate(0.5, 0.25)
@@ -69,11 +70,11 @@ def test_goals_are_evaluated_with_the_policies_that_they_name(run):
 
 def test_checkpoint_of_a_share_is_the_nearest(run):
     matches = Matches(run, 2, 3)
-    assert [steps for steps, _ in goals.checkpoints_of(run)] == [128, 256, 384, 512]
+    saved = [checkpoint.load(path) for path in checkpoint.every(run / checkpoint.FOLDER)]
+    assert [entry.steps for entry in saved] == [128, 256, 384, 512]
     for share, iteration in ((0.0, 1), (0.25, 1), (0.37, 1), (0.38, 2), (1.0, 4)):
-        policy = goals.SOURCES["checkpoint"](matches, "runner", str(share))["runner"]
-        near = goals.checkpoints_of(run)[iteration - 1][1]
-        assert policy is matches.policies(near)["runner"]
+        policy = goals.players_of(matches, "runner", f"checkpoint {share}")["runner"]
+        assert policy is matches.policies(saved[iteration - 1])["runner"]
 
 
 def test_each_matchup_is_played_once(run, monkeypatch):
@@ -84,29 +85,3 @@ def test_each_matchup_is_played_once(run, monkeypatch):
         matches.play({"runner": "scripted", "tagger": RANDOM}, False)
     matches.play({"runner": "scripted", "tagger": RANDOM}, True)
     assert len(played) == 2
-
-
-@pytest.mark.slow
-def test_cross_play_covers_the_run(run, tmp_path):
-    """The section and the figure show every side against every kind of opponents."""
-    points = tag_cross_play.cross_play_by_step(run, EPISODES, 3, "length")
-    assert [point["steps"] for point in points["tagger"]] == [128, 384, 512]
-    agents = {"tagger": 10, "runner": 1}
-    training = tag_cross_play.training_curves(run, agents, "length")
-    about = {"command": "c", "commit": "d", "date": "e", "machine": {"cpu": "f (g)", "cores": 1, "torch": "h"}}
-    result = {**about, "agents": agents, "of": "length", "episodes": EPISODES, "cross_play": points}
-    result["training"] = {side: curve or [[128, 0.0]] for side, curve in training.items()}
-    text = "\n".join(tag_cross_play_section.section({"tag": result}))
-    for side in points:
-        mean, half = points[side][-1]["scripted"]
-        assert f"| tag | {side} | length against scripted opponents |" in text
-        assert f"{mean:.1f} ± {half:.1f}" in text
-    tag_cross_play_section.draw({"tag": result}, tmp_path / "figure.png")
-    assert (tmp_path / "figure.png").stat().st_size > 5_000
-    assert tag_cross_play_section.section({}) == []
-
-
-def test_training_return_is_summed_over_the_agents_of_a_side(tmp_path):
-    lines = ["iteration,env_steps,tagger/episode_return_mean", "1,10,", "2,20,1.5", "3,30,2.5"]
-    (tmp_path / "metrics.csv").write_text("\n".join(lines) + "\n")
-    assert tag_cross_play.training_curves(tmp_path, {"tagger": 4}, "return") == {"tagger": [[20, 6.0], [30, 10.0]]}

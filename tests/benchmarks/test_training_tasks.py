@@ -7,19 +7,18 @@ import torch
 from matplotlib.axes import Axes
 
 import gpu_envs
+from benchmarks.hardware.page_files import filled
 from benchmarks.training import baselines, learning_page, train_tasks
 from benchmarks.training.goals import Matches, sources_of
-from benchmarks.training.task_runs import options_of, settings_of
-from benchmarks.training.tasks.all_tasks import TASKS
-from benchmarks.training.tasks.training_task import Goal, TrainingTask
+from benchmarks.training.tasks import BASELINES, TASKS, Goal, TrainingTask
 from gpu_envs.errors import ConfigError
 from gpu_envs.rendering.palette import PALETTE
-from trainers.algorithms.registry import ALGORITHMS
+from trainers.algorithms.algorithm_specs import ALGORITHMS
 from trainers.config.presets import preset
 from trainers.config.train_config import TrainConfig, make_train_core
 from trainers.evaluation.policy_evaluation import evaluate_policies
 from trainers.evaluation.scripted_policies import DeafListener
-from trainers.storage import model_zoo, zoo_entries
+from trainers.storage import checkpoint, model_zoo
 
 
 def run(reached, exit=0, wall=5.0, chance=(1.0, 0.5)):
@@ -68,7 +67,7 @@ def test_verdict_uses_the_worst_seed(goal, runs, met):
 
 
 def test_page_equals_the_recorded_results():
-    text = learning_page.text_of(train_tasks.recorded(), TASKS)
+    text = filled(learning_page.PAGE, learning_page.parts(train_tasks.recorded(), TASKS))
     assert text == learning_page.PAGE.read_text(), "python -m benchmarks.training.train_tasks --write"
 
 
@@ -77,17 +76,9 @@ def test_metric_has_one_row_with_all_its_thresholds():
     goals = [
         {"values": [2.0], "ends": [1.5], "bounds": [bound], "met": met} for bound, met in ((1.0, True), (1.8, False))
     ]
-    row = "| PPO on X-v0 | return a | 2.0 | 1.5 | ≥ 1.0 (chosen): yes; ≥ 1.8 (random, chosen): **no** |"
-    assert learning_page.table_of({"x": {"goals": goals}}, [task])[2:] == [row]
-
-
-@pytest.mark.slow
-def test_curves_of_all_tasks_are_drawn(tmp_path, monkeypatch):
-    monkeypatch.setattr(learning_page, "PAGE", tmp_path / "learning.md")
-    monkeypatch.setattr(learning_page, "PICTURE", tmp_path / "curves.png")
-    learning_page.write(train_tasks.recorded(), TASKS)
-    assert (tmp_path / "curves.png").stat().st_size > 10_000
-    assert (tmp_path / "learning.md").read_text() == learning_page.PAGE.read_text()
+    thresholds = "≥ 1.0 (chosen): yes; ≥ 1.8 (random, chosen): **no**"
+    rows = list(learning_page._results(task, {"goals": goals}))
+    assert rows == [("PPO on X-v0", "return a", "2.0", "1.5", thresholds)]
 
 
 def test_curves_have_the_colors_of_roles(tmp_path, monkeypatch):
@@ -99,9 +90,7 @@ def test_curves_have_the_colors_of_roles(tmp_path, monkeypatch):
         return plot(axes, *args, label=label, color=color, **kwargs)
 
     monkeypatch.setattr(Axes, "plot", recorded)
-    monkeypatch.setattr(learning_page, "PAGE", tmp_path / "learning.md")
-    monkeypatch.setattr(learning_page, "PICTURE", tmp_path / "curves.png")
-    learning_page.write(train_tasks.recorded(), [task])
+    learning_page._draw({task: train_tasks.recorded()[task.name]}, tmp_path / "curves.png")
     assert (drawn["adversary"], drawn["agent"]) == ({PALETTE["red"]}, {PALETTE["green"]})
 
 
@@ -135,11 +124,11 @@ def test_league_is_a_task_whose_checkpoints_are_the_copies_of_its_players(tmp_pa
 
 @pytest.mark.parametrize("algorithm", ["mappo", "qmix"])
 def test_presets_of_smax_take_the_steps_of_the_baselines(algorithm):
-    assert preset("SMAX-v0", "cpu", algorithm).total_steps == baselines.SMAX_STEPS[algorithm, "2s3z"]
+    assert preset("SMAX-v0", "cpu", algorithm).total_steps == BASELINES[f"jaxmarl_smax {algorithm}-2s3z"]["steps"]
 
 
 def test_zoo_has_the_policies_of_the_tasks():
-    assert zoo_entries.names() == sorted(task.name for task in TASKS if task.zoo)
+    assert checkpoint.zoo_names() == sorted(task.name for task in TASKS if task.zoo)
 
 
 LARGE_GAMES = ("tag-continuous", "tag-continuous-joint")
@@ -154,12 +143,12 @@ LARGE_GAMES = ("tag-continuous", "tag-continuous-joint")
             marks=[pytest.mark.slow] * (name in (*LARGE_GAMES, "warehouse-ippo"))
             + [pytest.mark.optimized] * (name in LARGE_GAMES),
         )
-        for name in zoo_entries.names()
+        for name in checkpoint.zoo_names()
     ],
 )
 def test_models_play_as_recorded(name):
     """Policies of the zoo act in their environment, and reach what their page says, within the intervals of both."""
-    size = sum(file.stat().st_size for file in zoo_entries.folder(name).iterdir())
+    size = sum(file.stat().st_size for file in checkpoint.zoo_folder(name).iterdir())
     assert size <= model_zoo.MAX_BYTES
     saved, about = model_zoo.load(name), model_zoo.about(name)
     assert about["command"].startswith(("gpu-envs train ", "gpu-envs league train "))
@@ -168,7 +157,7 @@ def test_models_play_as_recorded(name):
     assert about["goals"]
     agents = make_train_core(config, 1, 0).num_agents
     params = next(task.judged_with for task in TASKS if task.name == name)
-    matches = Matches(zoo_entries.folder(name), 128 if agents < 20 else 8, seed=5, params=params)
+    matches = Matches(checkpoint.zoo_folder(name), 128 if agents < 20 else 8, seed=5, params=params)
     goals = about["goals"]
     if name in LARGE_GAMES:  # one of each matchup
         goals = {(*goal["playing"], goal.get("against")): goal for goal in goals}.values()
@@ -180,9 +169,8 @@ def test_models_play_as_recorded(name):
 
 
 def test_models_that_are_too_large_or_unknown_are_refused(tmp_path, monkeypatch):
-    saved = model_zoo.load(zoo_entries.names()[0])
-    monkeypatch.setattr(zoo_entries, "FOLDER", tmp_path)
-    monkeypatch.setattr(model_zoo, "FOLDER", tmp_path)
+    saved = model_zoo.load(checkpoint.zoo_names()[0])
+    monkeypatch.setattr(checkpoint, "ZOO_FOLDER", tmp_path)
     monkeypatch.setattr(model_zoo, "MAX_BYTES", 1000)
     with pytest.raises(ConfigError, match=r"model zoo: x has .* bytes, at most 1,000 are allowed"):
         model_zoo.put("x", saved, {})
@@ -191,7 +179,7 @@ def test_models_that_are_too_large_or_unknown_are_refused(tmp_path, monkeypatch)
     model_zoo.put("x", saved, {"command": "one"})
     model_zoo.put("x", saved, {"command": "two"})
     assert model_zoo.about("x") == {"command": "two"}
-    assert json.loads((zoo_entries.folder("x") / "about.json").read_text()) == {"command": "two"}
+    assert json.loads((checkpoint.zoo_folder("x") / "about.json").read_text()) == {"command": "two"}
     with pytest.raises(ConfigError, match="model zoo: expected one of x, got 'y'"):
         model_zoo.load("y")
 
@@ -222,12 +210,12 @@ def test_run_with_other_settings_is_trained_again(tmp_path, monkeypatch):
 def test_settings_of_a_run_are_those_of_its_preset():
     (task,) = (task for task in TASKS if task.name == "foraging-ippo")
     assert "--rollout-length" not in task.options
-    assert "rollout_length: 100\n" in settings_of(task, options_of(task, 0))
+    assert "rollout_length: 100\n" in train_tasks.settings_of(task, train_tasks.options_of(task, 0))
     with pytest.raises(ValueError, match=r"foraging-ippo: .*Unrecognized options: --unknown"):
-        settings_of(task, ["--unknown"])
+        train_tasks.settings_of(task, ["--unknown"])
 
 
 def test_recorded_baselines_are_of_these_settings():
     recorded = train_tasks.recorded()
-    settings = {name: recorded[baselines.file_of(name)]["task"] for name in baselines.BASELINES}
-    assert settings == json.loads(json.dumps(baselines.BASELINES))
+    settings = {name: recorded[baselines.file_of(name)]["task"] for name in BASELINES}
+    assert settings == json.loads(json.dumps(BASELINES))

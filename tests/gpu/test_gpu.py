@@ -2,14 +2,13 @@
 
 import pytest
 import torch
-import turns
 from small_environments import SMALL
-from toy import announce
 
 from gpu_envs import errors
 from gpu_envs.runtime.factory import make_core
 
 pytestmark = pytest.mark.gpu
+SCHEDULES = pytest.mark.parametrize("schedule", ["fused", "phased"])
 
 
 def make(env_id, device="cuda", num_envs=64, **settings):
@@ -70,7 +69,7 @@ def assert_play_is_steps(stepped, played):
         assert torch.equal(left[name], right[name]), name
 
 
-@pytest.mark.parametrize("schedule", ["fused", "phased"])
+@SCHEDULES
 def test_cpu_equals_gpu_step_by_step(env_id, schedule):
     assert_devices_agree(make(env_id, "cpu"), make(env_id, schedule=schedule))
 
@@ -79,7 +78,7 @@ def test_fused_equals_phased_on_the_gpu(env_id):
     assert_schedules_agree(*(make(env_id, schedule=schedule) for schedule in ("fused", "phased")))
 
 
-@pytest.mark.parametrize("schedule", ["fused", "phased"])
+@SCHEDULES
 def test_graph_replay_equals_eager(env_id, schedule):
     """A step with its actions drawn, captured once and replayed, plays like eager steps."""
     eager, captured = (make(env_id, schedule=schedule, reuse_buffers=True) for _ in range(2))
@@ -94,26 +93,27 @@ def test_graph_replay_equals_eager(env_id, schedule):
             assert torch.equal(getattr(eager, name), getattr(captured, name)), name
 
 
-@pytest.mark.parametrize("schedule", ["fused", "phased"])
+@SCHEDULES
 def test_random_play_is_step_after_step(env_id, schedule):
     """One kernel for many steps."""
     assert_play_is_steps(*(make(env_id, schedule=schedule, reuse_buffers=True) for _ in range(2)))
 
 
-@pytest.mark.parametrize("schedule", ["fused", "phased"])
+@SCHEDULES
 def test_block_size_changes_no_result(schedule):
     small, large = (make("SimpleTag-v0", num_envs=3000, schedule=schedule, block_dim=size) for size in (32, 256))
     assert {size for sizes in small.block_dims.values() for size in sizes} == {32}
     assert_schedules_agree(small, large)
 
 
-def test_capture_needs_reused_buffers():
-    core = make("SimpleTag-v0")
+@pytest.mark.parametrize(("message", "call"), [("reuse_buffers", "step"), ("reset_mask", "reset")])
+def test_calls_that_a_graph_cannot_hold_raise(message, call):
+    core = make("SimpleTag-v0", reuse_buffers=call == "reset")
     core.reset()
-    action = core.sample_actions()
-    core.step(action)
-    with pytest.raises(errors.CaptureError, match="reuse_buffers"), torch.cuda.graph(torch.cuda.CUDAGraph()):
-        core.step(action)
+    arguments = (core.sample_actions(),) if call == "step" else ()
+    core.step(core.sample_actions())
+    with pytest.raises(errors.CaptureError, match=message), torch.cuda.graph(torch.cuda.CUDAGraph()):
+        getattr(core, call)(*arguments)
 
 
 def test_steps_do_not_wait_or_allocate(env_id):
@@ -208,26 +208,3 @@ def test_failed_capture_leaves_worlds_unchanged():
     with pytest.raises(RuntimeError, match="no"):
         core.capture(play)
     assert all(torch.equal(state[name], tensor) for name, tensor in core.get_state().items())
-
-
-def test_capture_of_a_full_reset_raises():
-    core = make("SimpleTag-v0", reuse_buffers=True)
-    core.reset()
-    with pytest.raises(errors.CaptureError, match="reset_mask"), torch.cuda.graph(torch.cuda.CUDAGraph()):
-        core.reset()
-
-
-@pytest.mark.parametrize("schedule", ["fused", "phased"])
-def test_turn_based_game_equals_the_cpu(schedule, monkeypatch):
-    """A captured turn-based game equals the CPU in every step."""
-    announce(monkeypatch, "Nim-v0", turns)
-    settings = {"seed": 0, "reuse_buffers": True}
-    cpu, gpu = (make_core("Nim-v0", 64, d, schedule=schedule, **settings) for d in ("cpu", "cuda"))
-    cpu.reset()
-    gpu.reset()
-    replay = gpu.capture(lambda: gpu.step(gpu.sample_actions()))
-    for _ in range(30):
-        cpu.step(cpu.sample_actions())
-        replay()
-        for name in ("obs", "reward", "terminated", "to_move", "action_mask", "alive"):
-            assert torch.equal(getattr(cpu, name), getattr(gpu, name).cpu()), name

@@ -9,7 +9,7 @@ import warp as wp
 from many_agents import SMALL as CELLS
 from many_agents import many_agents
 from small_environments import SMALL
-from test_gpu import assert_close, assert_devices_agree, assert_play_is_steps, assert_schedules_agree, make
+from test_gpu import SCHEDULES, assert_close, assert_devices_agree, assert_play_is_steps, assert_schedules_agree, make
 
 from gpu_envs.runtime.factory import make_core
 
@@ -17,7 +17,6 @@ pytestmark = pytest.mark.gpu
 
 TAG = "TagContinuous-v0"
 MEASURES_MEMORY = pytest.mark.needs_real_gpu(reason="uses or measures the memory of the device")
-SCHEDULES = pytest.mark.parametrize("schedule", ["fused", "phased"])
 NAMES = ("obs", "reward", "terminated", "truncated", "alive", "valid")
 
 
@@ -227,7 +226,9 @@ def test_training_runs_and_resumes_on_the_device(tmp_path):
     config = TrainConfig("SimpleTag-v0", env={"max_cycles": 7}, **settings)
     saved = load(Trainer(config, tmp_path / "run").run())
     assert saved.steps == 2048
-    assert all(policy.actor.body[0].weight.isfinite().all() for policy in map(saved.policy, ("adversary", "agent")))
+    assert all(
+        policy.actor.module.body[0].weight.isfinite().all() for policy in map(saved.policy, ("adversary", "agent"))
+    )
 
 
 @pytest.mark.needs_real_gpu(reason="kernels are compiled for the CPU")
@@ -254,11 +255,11 @@ def test_kernels_compiled_beforehand_are_found():
 )
 def test_captured_training_is_the_plain_one(env_id, algorithm, settings, tmp_path):
     """Rollouts and updates are captured; phases are timed inside the graph of a rollout."""
-    from trainers.algorithms import registry
+    from trainers.algorithms import algorithm_specs
     from trainers.config.train_config import TrainConfig
     from trainers.runner.trainer import Trainer
 
-    learner = registry.find(algorithm).settings(**settings)
+    learner = algorithm_specs.find(algorithm).settings(**settings)
     config = TrainConfig(
         env_id, num_envs=32, device="cuda", total_steps=10**6, algorithm=algorithm, learner=learner, cuda_graph=True
     )

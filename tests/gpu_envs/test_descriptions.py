@@ -88,6 +88,65 @@ def test_registered_environment_with_a_description(monkeypatch):
         descriptions.describe_actions(core)
 
 
+def entities_of(env_id, agent, **settings):
+    core = make_core(env_id, 1, "cpu", **settings)
+    row = core.possible_agents.index(agent)
+    return descriptions.entity_blocks(env_id, core.config, row, core.observation_spaces[agent].shape[0])
+
+
+SIDES = {"scenario": "5m_vs_6m", "enemy": "self_play"}
+
+
+@pytest.mark.parametrize(
+    ("env_id", "agent", "settings", "shapes"),
+    [
+        ("SMAX-v0", "ally_2", SIDES, {"own side": (4, 13), "other side": (6, 13), "numbers": (10,)}),
+        ("SMAX-v0", "enemy_2", SIDES, {"own side": (5, 13), "other side": (5, 13), "numbers": (10,)}),
+        ("SMAX-v0", "ally_0", {"observation_type": "conic"}, {"units": (64, 13), "numbers": (10,)}),
+        ("TagContinuous-v0", "runner_1", {"num_runners": 6}, {"other agents": (7, 10), "numbers": (1,)}),
+        ("TagGridworld-v0", "tagger_0", {}, {}),
+        ("LevelBasedForaging-v0", "player_0", {}, {"foods": (2, 3), "numbers": (3,), "other players": (1, 3)}),
+        ("CollectTreasure-v0", "deposit_0", {}, {"numbers": (4,), "other agents": (7, 8), "treasures": (6, 4)}),
+        (
+            "SimpleSpread-v0",
+            "agent_0",
+            {"N": 4},
+            {"numbers": (4,), "landmarks": (4, 2), "other agents": (3, 2), "numbers 3": (6,)},
+        ),
+        ("CartPole-v1", "agent_0", {}, {}),
+    ],
+)
+def test_entities_of_environments_are_blocks(env_id, agent, settings, shapes):
+    blocks = entities_of(env_id, agent, **settings)
+    assert list(blocks.shapes.items()) == list(shapes.items())
+    assert blocks.by_feature == tuple(name for name in shapes if env_id.startswith("Tag") and name.endswith("agents"))
+    assert blocks.targets == ({"other side": 5} if "other side" in shapes else {})
+
+
+def test_units_of_the_sides_are_theirs_and_attacks_follow_them():
+    """The labels of each unit name its side."""
+    core = make_core("SMAX-v0", 1, "cpu", **SIDES)
+    for agent, side in (("ally_2", "ally"), ("enemy_2", "enemy")):
+        host, row = descriptions.description_module("SMAX-v0"), core.possible_agents.index(agent)
+        blocks, actions = (describe(core.config, row) for describe in (host.observation_blocks, host.action_names))
+        others = [block.meaning.partition(",")[0] for block in blocks[:10] if block.entities.name == "other side"]
+        assert actions[blocks[9].entities.first_action :] == [f"attack {unit}" for unit in others]
+        for block in blocks[:10]:
+            assert (block.entities.name == "own side") == block.meaning.startswith(side)
+
+
+def test_entities_with_different_numbers_are_refused(monkeypatch):
+    monkeypatch.setitem(sys.modules, "words", host := ModuleType("words"))
+    toy.announce(monkeypatch, "Described-v0", description="words")
+    pairs = descriptions.Entities("units", 2)
+    block, other = (descriptions.ObservationBlock("units", width=width, entities=pairs) for width in (4, 3))
+    host.observation_blocks = lambda config, row: [block]
+    assert descriptions.entity_blocks("Described-v0", None, 0, 4) == descriptions.NamedBlocks({"units": (2, 2)})
+    host.observation_blocks = lambda config, row: [block, other]
+    with pytest.raises(ConfigError, match="Described-v0: description of row 0: expected blocks of 7 entries, got 6"):
+        descriptions.entity_blocks("Described-v0", None, 0, 7)
+
+
 def test_images_and_named_blocks_without_a_description_have_their_shapes_and_indices(monkeypatch):
     toy.announce(monkeypatch, "Pictures-v0", pictures)
     (image,) = descriptions.describe_observations(make_core("Pictures-v0", 1, "cpu"))["viewer"]

@@ -4,9 +4,9 @@
     python tests/house/compare_revisions.py BEFORE [AFTER] --speed
 
 Each revision is checked out into a temporary folder and runs the same small tasks with the same seeds in processes of
-its own. Metrics, the tensors of checkpoints and policies, and the tables of leagues are compared. Names may differ:
-options are looked up in the help of the revision, columns and tensors are compared by value. AFTER defaults to HEAD.
-Exits with 1 at a difference. Digests are not recorded, since they depend on the CPU.
+its own. Metrics, the tensors of checkpoints and policies, and the tables of leagues are compared by value, since names
+of columns and tensors may differ. AFTER defaults to HEAD. Exits with 1 at a difference. Digests are not recorded, since
+they depend on the CPU.
 
 With --speed the time of ``env.step(actions)`` is compared instead: one process per revision, in turns, with the order
 of the two changing from round to round. Exits with 1 if the median ratio after / before is above 1.01.
@@ -27,7 +27,6 @@ import tempfile
 import tomllib
 from collections import Counter
 from collections.abc import Iterator
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -35,46 +34,25 @@ from safetensors import safe_open
 
 ROOT = Path(__file__).resolve().parents[2]
 MAIN = "import sys; from gpu_envs.cli import main; sys.exit(main(sys.argv[1:]))"
-OPTIONS = {
-    "run_dir": ("--run-dir", "--out"),
-    "env": ("--env-arg", "--env"),
-    "overrides": ("--train-overrides", "--train"),
-    "episodes": ("--episodes-per-matchup", "--episodes"),
-}
-"""Names that an option has had, the newest first."""
 CLOCKS = ("seconds", "time/", "per_second")
 """Parts of the names of columns that measure time."""
 
 
-@dataclass(frozen=True)
-class Run:
-    """A command, and options whose names depend on the revision."""
-
-    text: str
-    options: tuple[tuple[str, str], ...] = ()
-
-    @property
-    def words(self) -> list[str]:
-        """Command as a list of words."""
-        return self.text.split()
-
-
 TRAIN = "--device cpu --no-video --eval-episodes 0 --seed 3"
 LEAGUE = "--device cpu --seed 3"
-OVERRIDES = (("overrides", "num_envs=16"), ("overrides", "learner.rollout_length=8"), ("overrides", "total_steps=1024"))
+OVERRIDES = " ".join(
+    f"--train-overrides {text}" for text in ("num_envs=16", "learner.rollout_length=8", "total_steps=1024")
+)
 REPLAY = "--learner.learning-starts 500"
 RUNS = {
-    "ppo": Run(f"train SimpleTag-v0 --algorithm ppo --num-envs 32 --total-steps 8000 {TRAIN}"),
-    "dqn": Run(f"train CartPole-v1 --algorithm dqn --num-envs 16 --total-steps 6000 {REPLAY} {TRAIN}"),
-    "qmix": Run(f"train TwoStepGame-v0 --algorithm qmix --num-envs 16 --total-steps 4000 {REPLAY} {TRAIN}"),
-    "psro": Run(f"league train KuhnPoker-v0 --iterations 3 {LEAGUE}", (("episodes", "200"), *OVERRIDES)),
-    "psro-exact": Run(
-        f"league train KuhnPoker-v0 --iterations 5 --oracle exact {LEAGUE}",
-        (("episodes", "200"),),
-    ),
-    "alphastar": Run(
-        f"league train SimpleTag-v0 --algorithm alphastar --iterations 2 --steps 1024 {LEAGUE}",
-        (("episodes", "50"), ("env", "max_cycles=10"), *OVERRIDES),
+    "ppo": f"train SimpleTag-v0 --algorithm ppo --num-envs 32 --total-steps 8000 {TRAIN}",
+    "dqn": f"train CartPole-v1 --algorithm dqn --num-envs 16 --total-steps 6000 {REPLAY} {TRAIN}",
+    "qmix": f"train TwoStepGame-v0 --algorithm qmix --num-envs 16 --total-steps 4000 {REPLAY} {TRAIN}",
+    "psro": f"league train KuhnPoker-v0 --iterations 3 --episodes-per-matchup 200 {OVERRIDES} {LEAGUE}",
+    "psro-exact": f"league train KuhnPoker-v0 --iterations 5 --oracle exact --episodes-per-matchup 200 {LEAGUE}",
+    "alphastar": (
+        "league train SimpleTag-v0 --algorithm alphastar --iterations 2 --steps 1024 --episodes-per-matchup 50 "
+        f"--env-arg max_cycles=10 {OVERRIDES} {LEAGUE}"
     ),
 }
 
@@ -95,29 +73,6 @@ def unpack(revision: str, tree: Path) -> None:
         for line in (f"[{group}]", *(f"{name} = {point}" for name, point in points.items()))
     ]
     (info / "entry_points.txt").write_text("\n".join(lines))
-
-
-def command(tree: Path, words: list[str]) -> subprocess.CompletedProcess[str]:
-    """Run ``gpu-envs`` of a checkout."""
-    # The folder of the script is on no path: the checkout comes before an installed package.
-    environment = {**os.environ, "PYTHONPATH": str(tree), "OMP_NUM_THREADS": "1", "COLUMNS": "200"}
-    return subprocess.run(
-        [sys.executable, "-c", MAIN, *words], cwd=tree, env=environment, capture_output=True, text=True, check=False
-    )
-
-
-def options(tree: Path, run: Run, folder: Path) -> list[str]:
-    """Return the options of a run under the names that a revision gives them."""
-    length = 3 if run.words[0] == "league" else 2
-    algorithm = run.words[length : length + 2] if run.words[length] == "--algorithm" else []
-    help_flags = set(command(tree, [*run.words[:length], *algorithm, "--help"]).stdout.split())
-    words: list[str] = []
-    for name, value in (("run_dir", str(folder)), *run.options):
-        option = next((flag for flag in OPTIONS[name] if flag in help_flags), None)
-        if option is None:
-            raise SystemExit(f"{tree}: no option {' or '.join(OPTIONS[name])} in the help of {run.text}")
-        words += [option, value]
-    return words
 
 
 def tensors(folder: Path) -> Counter[str]:
@@ -171,11 +126,14 @@ def tables(folder: Path) -> dict[str, Any]:
         }
 
 
-def play(tree: Path, run: Run, folder: Path) -> dict[str, Any]:
-    """Run a task in a checkout and return what it wrote, by value."""
-    done = command(tree, [*run.words, *options(tree, run, folder)])
+def play(tree: Path, command: str, folder: Path) -> dict[str, Any]:
+    """Run ``gpu-envs`` in a checkout and return what it wrote, by value."""
+    # The folder of the script is on no path: the checkout comes before an installed package.
+    environment = {**os.environ, "PYTHONPATH": str(tree), "OMP_NUM_THREADS": "1"}
+    words = [sys.executable, "-c", MAIN, *command.split(), "--run-dir", str(folder)]
+    done = subprocess.run(words, cwd=tree, env=environment, capture_output=True, text=True, check=False)
     if done.returncode:
-        raise SystemExit(f"{tree}: gpu-envs {run.text} failed:\n{done.stderr[-2000:]}")
+        raise SystemExit(f"{tree}: gpu-envs {command} failed:\n{done.stderr[-2000:]}")
     return {"metrics": metrics(folder), "tensors": tensors(folder), **tables(folder)}
 
 

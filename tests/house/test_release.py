@@ -27,24 +27,9 @@ def test_version_is_defined_once():
     assert re.fullmatch(r"\d+\.\d+\.\d+((a|b|rc)\d+)?", gpu_envs.__version__)
     files = [ROOT / name for name in ("pyproject.toml", "CITATION.cff", "README.md", "docs/conf.py", "Makefile")]
     assert not [path.name for path in files if gpu_envs.__version__ in path.read_text(encoding="utf-8")]
-    assert "version" not in citation()
-
-
-def citation():
-    return yaml.safe_load((ROOT / "CITATION.cff").read_text(encoding="utf-8"))
-
-
-def test_citation_has_the_fields_of_its_schema():
-    """https://github.com/citation-file-format/citation-file-format, schema 1.2.0: keys, and which are required."""
-    fields = citation()
-    assert fields["cff-version"] == "1.2.0"
-    assert {"authors", "cff-version", "message", "title"} <= fields.keys()
-    assert fields.keys() <= {"abstract", "authors", "cff-version", "date-released", "keywords", "license", "message",
-                            "title", "type"}  # fmt: skip
-    assert fields["authors"] == [{"name": "The gpu-envs contributors"}] == PROJECT["authors"]
-    assert fields["license"] == PROJECT["license"]
-    assert fields["type"] == "software"
-    assert all(isinstance(fields[key], str) for key in ("abstract", "message", "title"))
+    citation = yaml.safe_load((ROOT / "CITATION.cff").read_text(encoding="utf-8"))
+    assert "version" not in citation
+    assert (citation["authors"], citation["license"]) == (PROJECT["authors"], PROJECT["license"])
 
 
 def test_changelog_has_the_expected_sections():
@@ -112,7 +97,6 @@ def test_wheel_has_packages_and_metadata(built):
     assert {f"{package}/py.typed" for package in PACKAGES} <= names
     assert "gpu_envs/cli/templates/line/rules.py.txt" in names
     assert "trainers/zoo/cartpole-ppo/manifest.json" in names
-    assert "trainers/algorithms/on_policy/engine_table.json" in names
     assert {f"{info}/licenses/LICENSE", f"{info}/licenses/NOTICE"} <= names
     assert (about["Version"], about["License-Expression"]) == (gpu_envs.__version__, "Apache-2.0")
     assert about.get_payload().startswith("# gpu-envs")

@@ -1,9 +1,8 @@
 """The environments of `REPRESENTATIVES` have every trait that the code around the rules handles differently."""
 
-from small_environments import REPRESENTATIVES, SMALL
+from small_environments import REPRESENTATIVES, small_definition
 
-from gpu_envs.definition.registry import find, list_envs
-from gpu_envs.utils.settings import build_config
+from gpu_envs.definition.registry import list_envs
 
 OF_RULES = (
     "continuous", "observe_slots", "legal", "reset", "reset_agent", "masked", "illegal_noop", "turn_based", "relayout",
@@ -16,8 +15,7 @@ OF_DEFINITION = (
 
 def traits(env_id):
     """Return the traits of an environment with the settings of the general tests."""
-    kind, build = find(env_id).load()
-    definition = build(build_config(kind, SMALL[env_id], env_id))
+    definition = small_definition(env_id)
     rules = definition.rules
     names = {f"rules with {name}" for name in OF_RULES if getattr(rules, name)}
     names |= {name for name in OF_DEFINITION if getattr(definition, name)}

@@ -9,11 +9,10 @@ from collections import Counter
 from shuffled import Shuffled
 from small_league import STEPS, league, records
 
-from league.executors import unpacked
+from league.executors.transport import unpacked
 from league.leagues.builder import LeagueBuilder, players_per_role, uniform_matches
-from league.leagues.player import Match
-from league.leagues.transitions import Reset
-from league.rollout.payoff_table import num_cells
+from league.leagues.player import Match, Reset
+from league.matchups.payoff_table import num_cells
 from league.storage.run_store import RunStore
 
 EPISODES = 20

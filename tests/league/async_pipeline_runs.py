@@ -15,7 +15,7 @@ import toy_league
 from psro_runs import QUICK
 from shuffled import Shuffled
 
-from league.executors import Executor
+from league.executors.tasks import Executor
 from league.game import Game
 from league.psro.config import PSROConfig
 from league.psro.psro import PSRO

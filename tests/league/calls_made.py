@@ -14,13 +14,13 @@ import torch
 
 from gpu_envs.definition.registry import recorded_id
 from gpu_envs.errors import CheckpointError
-from league.executors import RemoteTask
+from league.executors.tasks import RemoteTask
 from league.game import Game
+from league.matchups.best_response import train_best_response
+from league.matchups.matchup_distribution import MatchupDistribution
+from league.matchups.matchups import simulate_matchups
 from league.policies.mixture import MixturePolicy
 from league.policies.random import RandomPolicy
-from league.rollout.best_response import train_best_response
-from league.rollout.matchup_distribution import MatchupDistribution
-from league.rollout.matchups import simulate_matchups
 from trainers.algorithms.on_policy.ppo import PPO, PPOConfig
 from trainers.base.learner_spec import LearnerSpec
 from trainers.config.train_config import TrainConfig
@@ -67,6 +67,14 @@ def fail(pools: Any, how: str) -> None:
 
 def die(pools: Any) -> None:
     os.kill(os.getpid(), signal.SIGKILL)
+
+
+def alive(process: int) -> bool:
+    """Return whether a process is running."""
+    try:
+        return Path(f"/proc/{process}/stat").read_text().rpartition(")")[2].split()[0] not in "ZX"
+    except (FileNotFoundError, ProcessLookupError):
+        return False
 
 
 def recorded(pools: Any, env_id: str) -> str:

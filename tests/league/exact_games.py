@@ -7,7 +7,7 @@ import pyspiel
 import torch
 from open_spiel.python import policy
 
-from league.exact import GameTree
+from league.exact.game_tree import GameTree
 from league.game import Game
 
 
@@ -40,6 +40,15 @@ GAMES = {
         {"board_size": 2, "obstype": "reveal-numturns"},
         "dark_hex(board_size=2,obstype=reveal-numturns)",
     ),
+    **{  # enumerated by OpenSpiel's states
+        f"{name} as a host environment": (f"open_spiel:{name}", {}, name)
+        for name in ("kuhn_poker(players=3)", "leduc_poker")
+    },
+    "goofspiel as a host environment": (
+        "open_spiel:goofspiel(num_cards=3,imp_info=True,points_order=random)",
+        {},
+        _turns_of("goofspiel", {"num_cards": 3, "imp_info": True, "points_order": "random"}),
+    ),
     "liar's dice of six faces": ("LiarsDice-v0", {}, "liars_dice"),
 }
 LARGE = ("goofspiel of four in random order", "goofspiel of five", "liar's dice of six faces")
@@ -49,7 +58,7 @@ LARGE = ("goofspiel of four in random order", "goofspiel of five", "liar's dice 
 @cache
 def tree_of(name):
     env_id, settings, _ = GAMES[name]
-    return GameTree.of(Game.of(env_id, settings))
+    return GameTree(Game.of(env_id, settings))
 
 
 @cache

@@ -4,8 +4,7 @@ from dataclasses import dataclass
 
 from gpu_envs.utils.settings import check_settings, setting
 from league.leagues.builder import LeagueBuilder, players_per_role, uniform_matches
-from league.leagues.player import RANDOM_NAME, Match
-from league.leagues.transitions import Freeze
+from league.leagues.player import RANDOM_NAME, Freeze, Match
 
 
 @dataclass(frozen=True)

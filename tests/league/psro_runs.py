@@ -1,25 +1,21 @@
 """Runs of PSRO for tests, and in separate processes.
 
-`python psro_runs.py FOLDER POINTS`: small runs undisturbed in FOLDER/whole-KIND, then POINTS times one in FOLDER/0, 1,
-..., each killed at a random moment and resumed. Torch is loaded once, the rest are forks.
+`python psro_runs.py FOLDER POINTS` runs each of KINDS undisturbed in FOLDER/KIND/whole, then POINTS times in
+FOLDER/KIND/0, 1, ..., each killed at a random point and resumed.
 """
 
 from __future__ import annotations
 
-import json
-import os
-import random
-import shutil
-import signal
+import functools
 import sys
-import time
 from pathlib import Path
 from typing import Any
 
 import torch
+import toy_league
+from always import table_policy
 
 from league.evaluation.tabular_game import TabularGame
-from league.exact import table_policy
 from league.game import Game
 from league.psro.config import PSROConfig
 from league.psro.psro import PSRO
@@ -88,50 +84,20 @@ def contents(path: Path) -> dict[str, Any]:
         }
 
 
-def forked(path: Path, kind: str, after: float | None = None) -> tuple[int, float]:
-    """Run in a process and return its exit code (-9 if killed) and seconds."""
-    begin, child = time.perf_counter(), os.fork()
-    if child == 0:
-        code = 1
-        try:
-            play(path, Game.of("KuhnPoker-v0", shared=kind == "rectified"), iterations=2, **KINDS[kind])
-            code = 0
-        finally:
-            os._exit(code)
-    if after is not None:
-        time.sleep(after)
-        os.kill(child, signal.SIGKILL)
-    _, status = os.waitpid(child, 0)
-    return os.waitstatus_to_exitcode(status), time.perf_counter() - begin
-
-
-def kill(folder: Path, points: int) -> None:
-    draw, killed, seconds, kinds = random.Random(5), 0, {}, []
-    play(folder / "warm", iterations=1, **KINDS["psro"])  # what torch imports late is there in all forks
-    for kind in KINDS:
-        code, seconds[kind] = forked(folder / f"whole-{kind}", kind)
-        assert code == 0, kind
-    for point in range(points):
-        kinds.append(kind := list(KINDS)[point % len(KINDS)])
-        path, code, moment = folder / str(point), 0, draw.uniform(0.02, 1.0) * seconds[kind]
-        while code == 0:  # it may be through before it is hit
-            shutil.rmtree(path, ignore_errors=True)
-            code, _ = forked(path, kind, moment)
-            moment *= 0.6
-        killed += code == -signal.SIGKILL
-        code, _ = forked(path, kind)
-        assert code == 0, (point, kind)
-    print(f"killed {killed}\n{json.dumps(kinds)}")
-
-
-if __name__ == "__main__":
-    torch.set_num_threads(1)
-    kill(Path(sys.argv[1]), int(sys.argv[2]))
-
-
 def pure(action: int):
     """Return a pure policy of one-step rock-paper-scissors."""
     small = TabularGame.of(RPS)
     assert small is not None
     table = torch.nn.functional.one_hot(torch.full((1,), action), 3).double()
     return table_policy(small.tree, table, 0)
+
+
+def work(kind: str, path: Path, iterations: int = 2) -> None:
+    """Run PSRO on Kuhn poker."""
+    play(path, Game.of("KuhnPoker-v0", shared=kind == "rectified"), iterations=iterations, **KINDS[kind])
+
+
+if __name__ == "__main__":
+    torch.set_num_threads(1)
+    for kind in KINDS:
+        toy_league.kill(Path(sys.argv[1], kind), int(sys.argv[2]), functools.partial(work, kind))

@@ -3,8 +3,8 @@
 import torch
 
 from league.game import Game
-from league.rollout.best_response import BestResponseTraining
-from league.rollout.matchup_distribution import MatchupDistribution
+from league.matchups.best_response import BestResponseTraining
+from league.matchups.matchup_distribution import MatchupDistribution
 from trainers.algorithms.on_policy.ppo import PPO, PPOConfig
 from trainers.base.learner_spec import LearnerSpec
 from trainers.config.train_config import TrainConfig

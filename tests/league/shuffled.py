@@ -9,7 +9,9 @@ from contextlib import contextmanager
 from typing import Any
 
 from gpu_envs.utils.lru_cache import LRUCache
-from league.executors import RemoteTask, packed, transport, unpacked
+from league.executors import transport
+from league.executors.tasks import RemoteTask
+from league.executors.transport import packed, unpacked
 from league.leagues import training_group
 
 

@@ -7,7 +7,7 @@ from collections import deque
 from collections.abc import Callable
 from typing import Any
 
-from league.executors import RemoteTask
+from league.executors.tasks import RemoteTask
 
 
 class SimulatedDevices:

@@ -17,7 +17,7 @@ import torch
 import toy_league
 from shuffled import Shuffled
 
-from league.executors import Executor
+from league.executors.tasks import Executor
 from league.game import Game
 from league.leagues import builder_validation
 from league.leagues.alphastar import AlphaStarLeagueBuilder, alphastar_preset
@@ -28,7 +28,7 @@ from league.leagues.league_state import POLICY_KEYS
 from league.leagues.population_based import PopulationBasedBuilder, PopulationBasedConfig
 from league.leagues.self_play import SelfPlayBuilder, SelfPlayConfig
 from league.leagues.training_group import cached_trainings
-from league.rollout.best_response import BestResponseTraining
+from league.matchups.best_response import BestResponseTraining
 from league.storage.open_run import open_run
 from league.storage.run_store import RunStore
 
@@ -85,9 +85,9 @@ def league(
 
 def train(running: League, number: int, *names: str) -> None:
     """Train the groups of some players only, as if the league were killed afterwards."""
-    running.margins.submit(number, LANE)
+    running.submit_draw_margin(number, LANE)
     running.coordinator.wait(LANE)
-    draw_margin = running.margins.of(number)
+    draw_margin = running.draw_margin(number)
     for group in builder_validation.training_groups(running.builder, running.state):
         if set(names) & set(group):
             running._submit(number, group, running.state.pools(), draw_margin)

@@ -1,14 +1,8 @@
-"""Requests to the viewer's server over HTTP, and the fixture that starts the server."""
+"""Requests to the viewer's server over HTTP."""
 
 import http.client
 import json
-import threading
 from urllib.parse import urlsplit
-
-import pytest
-
-from league.cli.watch import watch_command
-from league.watch import server as serving
 
 
 class Address(int):
@@ -42,33 +36,3 @@ class Answer:
 
     def json(self):
         return json.loads(self.body)
-
-
-@pytest.fixture
-def watching(run, monkeypatch, capsys):
-    """Return a function that runs the command in a thread and returns the port; the command is stopped afterwards."""
-    servers, threads, started = [], [], threading.Event()
-    serve = serving.serve
-
-    def noted(api, host, port, on_ready):
-        def notify(url, server):
-            servers.append((server, Address.of(url)))
-            on_ready(url, server)
-            started.set()
-
-        serve(api, host, port, notify)
-
-    monkeypatch.setattr(serving, "serve", noted)
-
-    def watch(*argv: str) -> Address:
-        threads.append(threading.Thread(target=watch_command, args=([str(run), *argv],)))
-        threads[-1].start()
-        assert started.wait(300)
-        return servers[-1][1]
-
-    yield watch
-    for server, _ in servers:
-        server.should_exit = True
-    for thread in threads:
-        thread.join(300)
-        assert not thread.is_alive()

@@ -1,10 +1,8 @@
 """Small runs for tests of the viewer, and requests about them."""
 
 import base64
-import contextlib
 import json
 import time
-from collections.abc import Iterator
 from pathlib import Path
 
 import numpy as np
@@ -14,9 +12,6 @@ from league.psro.config import PSROConfig
 from league.psro.psro import PSRO
 from league.storage.open_run import open_run
 from league.watch.api import ViewerApi
-from league.watch.rollouts import RolloutCache
-from league.watch.sources.base import LatestSnapshot
-from league.watch.sources.open import open_source
 from trainers.algorithms.on_policy.ppo import PPOConfig
 from trainers.config.train_config import TrainConfig
 from trainers.runner.trainer import Trainer
@@ -41,18 +36,6 @@ def psro(path: Path, iterations: int = 2) -> Path:
     with open_run(path, RPS, "psro", config) as store:
         PSRO(store, config).run()
     return path
-
-
-@contextlib.contextmanager
-def watching() -> Iterator:
-    """Yield a function that makes the `ViewerApi` of a run."""
-    with contextlib.ExitStack() as stack:
-
-        def watch(path: Path) -> ViewerApi:
-            latest = stack.enter_context(contextlib.closing(LatestSnapshot(open_source(path))))
-            return ViewerApi(latest, stack.enter_context(contextlib.closing(RolloutCache())))
-
-        yield watch
 
 
 def ask(api: ViewerApi, name: str, query: str = ""):

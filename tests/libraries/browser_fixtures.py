@@ -16,11 +16,10 @@ from league.game import Game
 from league.psro.config import PSROConfig
 from league.psro.psro import PSRO
 from league.storage.open_run import open_run
-from league.watch.api import ViewerApi
+from league.watch.api import ViewerApi, open_source
 from league.watch.rollouts import RolloutCache
 from league.watch.server import serve
 from league.watch.sources.base import LatestSnapshot
-from league.watch.sources.open import open_source
 
 SOURCE = PAGE.parents[1] / "page"
 
@@ -41,7 +40,7 @@ def view(chromium):
     """Return a function that opens a page with made-up answers or by address; the page must not log errors."""
     pages, complaints = [], []
 
-    def opening(answers: dict | None = None, url: str = HOME, script: str = "", allowed: str = "nothing", **options):
+    def opening(answers: dict | None = None, url: str = HOME, allowed: str = "nothing", **options):
         options = {"viewport": {"width": 1400, "height": 1000}, "reduced_motion": "reduce", **options}
         page = chromium.new_context(**options).new_page()
         pages.append(page)
@@ -53,8 +52,6 @@ def view(chromium):
             lambda message: re.search(allowed, message.text) or complaints.append(f"{message.type}: {message.text}"),
         )
         page.on("pageerror", lambda error: complaints.append(str(error)))
-        if script:
-            page.add_init_script(script)
         if answers is not None:
             page.route(f"{HOME}**", answering(answers))
         page.goto(url)

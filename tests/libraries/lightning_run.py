@@ -10,7 +10,7 @@ import lightning
 import torch
 from lightning.pytorch.callbacks import ModelCheckpoint
 
-from trainers.algorithms import registry
+from trainers.algorithms import algorithm_specs
 from trainers.config.train_config import TrainConfig
 from trainers.integrations.lightning import LearnerModule
 
@@ -27,7 +27,7 @@ def config(algorithm):
     if algorithm == "ppo":
         env_id = "TagContinuous-v0"
         env = {"num_taggers": 2, "num_runners": 3, "grid_length": 3.0, "episode_length": 10}
-    learner = registry.find(algorithm).settings(rollout_length=8, hidden_sizes=(16,), **LEARNERS[algorithm])
+    learner = algorithm_specs.find(algorithm).settings(rollout_length=8, hidden_sizes=(16,), **LEARNERS[algorithm])
     settings = {"env": env, "num_envs": 4, "total_steps": 8 * 4 * 2 * 6, "checkpoint_interval": 3, "num_threads": 1}
     return TrainConfig(env_id, algorithm=algorithm, eval_episodes=4, learner=learner, **settings)
 

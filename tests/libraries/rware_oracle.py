@@ -125,7 +125,7 @@ class Original(Warehouse):
         return np.concatenate(images)
 
 
-def make(kind=Original, **settings):
+def make(**settings):
     """Return an original with settings of RobotWarehouse-v0."""
     options = DEFAULTS | settings
     options["reward_type"] = RewardType[options["reward_type"].upper()]
@@ -133,7 +133,7 @@ def make(kind=Original, **settings):
         options["observation_type"] = ObservationType[options["observation_type"].upper()]
     if "image_observation_layers" in options:
         options["image_observation_layers"] = [ImageLayer[name.upper()] for name in options["image_observation_layers"]]
-    return kind(**options)
+    return Original(**options)
 
 
 # Number of robots, bits of messages, range of sensors and kind of observations: each compiles its own kernels.

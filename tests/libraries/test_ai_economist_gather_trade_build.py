@@ -6,10 +6,11 @@ import numpy as np
 import pytest
 from libraries import gather_trade_build_oracle as oracle
 from libraries.gather_trade_build_settings import random_settings, random_world
+from libraries.oracle_checks import assert_recorded
 from parity.economy.gather_trade_build_replay import LAYOUTS, compare_layouts
 
 from gpu_envs.envs.economy.gather_trade_build import Config, ranked_payments, ranked_places
-from gpu_envs.envs.economy.gather_trade_build.layouts import LAYOUTS as FILES
+from gpu_envs.envs.economy.gather_trade_build.world_settings import LAYOUTS as FILES
 from gpu_envs.envs.economy.gather_trade_build.world_settings import SCENARIOS
 from gpu_envs.runtime.factory import make_core
 
@@ -161,7 +162,4 @@ def test_random_starts_are_distributed_as_in_the_original():
 
 def test_recorded_traces_are_those_of_the_original(tmp_path):
     oracle.record_all(tmp_path / "trace.npz")
-    with np.load(tmp_path / "trace.npz") as new, np.load(oracle.TRACE) as recorded:
-        assert set(new) == set(recorded)
-        for name in new:
-            np.testing.assert_allclose(new[name], recorded[name], 1e-6, 1e-6)
+    assert_recorded(tmp_path / "trace.npz", oracle.TRACE, 1e-6)

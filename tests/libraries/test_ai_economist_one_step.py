@@ -5,6 +5,7 @@ from collections import Counter
 import numpy as np
 import pytest
 from libraries import one_step_economy_oracle as oracle
+from libraries.oracle_checks import assert_recorded
 from parity.economy.one_step_replay import close, replay
 
 from gpu_envs.envs.economy.one_step import Config
@@ -57,7 +58,4 @@ def test_skills_are_distributed_as_in_the_original():
 
 def test_recorded_traces_are_those_of_the_original(tmp_path):
     oracle.record_all(tmp_path / "trace.npz")
-    with np.load(tmp_path / "trace.npz") as new, np.load(oracle.TRACE) as recorded:
-        assert set(new) == set(recorded)
-        for name in new:
-            np.testing.assert_array_equal(new[name], recorded[name])
+    assert_recorded(tmp_path / "trace.npz", oracle.TRACE)

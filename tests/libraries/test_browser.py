@@ -1,11 +1,8 @@
 """Tests of the viewer's page in headless Chromium: display, playback and mouse."""
 
 import base64
-import contextlib
 import io
-import os
 import re
-from pathlib import Path
 
 import imageio.v3 as imageio
 import numpy as np
@@ -17,38 +14,6 @@ from viewer import WAIT, expect_frame, frame, metrics, moving, packed, rollout, 
 from gpu_envs.rendering.scene import Scene, boxes, circles, join, lines, rasterize, rings
 
 pytest_plugins = ["browser_fixtures"]
-
-TRAILS = 1.65  # maximum processor time of a frame with trails, relative to one without; 1.5 pixels wide: 1.9
-
-# Number of frames in which the step changes.
-MOVED = """(frames) => new Promise((resolve) => {
-  const step = document.querySelector('input[aria-label="Step"]');
-  let [count, moved, before] = [0, 0, step.value];
-  const next = () => {
-    if (step.value !== before) moved++;
-    before = step.value;
-    if (++count < frames) raf(next);
-    else resolve(moved);
-  };
-  raf(next);
-})"""
-
-# Count the frames that the page paints or advances. Its clock advances by 1/60 s per frame on any machine.
-COUNTED = """
-window.raf = window.requestAnimationFrame.bind(window);
-window.frames_shown = new Set();
-let [clock, last] = [0, null];
-performance.now = () => clock;
-const tick = (now) => {
-  if (now !== last) clock += 1000 / 60;
-  last = now;
-  return clock;
-};
-window.requestAnimationFrame = (call) => raf((now) => {
-  call(tick(now));
-  window.frames_shown.add(now);
-});
-"""
 
 
 def until(page, passed: int) -> None:
@@ -177,50 +142,3 @@ def test_page_follows_a_running_training(view):
     page.get_by_text("Columns").click()
     page.get_by_role("checkbox", name="entropy").uncheck()
     expect(page.get_by_role("slider", name="team/entropy")).to_have_count(0)
-
-
-def seconds_of_children() -> float:
-    """Return the processor time of this process's living descendants, including Chromium's [s]."""
-    stats = {}
-    for path in Path("/proc").glob("[0-9]*/stat"):
-        with contextlib.suppress(OSError):  # the process has ended
-            fields = path.read_text().rpartition(")")[2].split()
-            stats[int(path.parent.name)] = int(fields[1]), int(fields[11]) + int(fields[12])
-
-    def ours(pid: int) -> bool:
-        parent = stats[pid][0] if pid in stats else 0
-        return parent == os.getpid() or (parent > 1 and ours(parent))
-
-    return sum(ticks for pid, (_, ticks) in stats.items() if ours(pid)) / os.sysconf("SC_CLK_TCK")
-
-
-def test_many_agents_are_painted_in_every_frame_and_in_half_of_its_time(view):
-    """105 agents with trails, painted without a GPU: a new step in every frame, and cheap trails."""
-    page = view(training({**moving(105, 1300), "fps": 120}), script=COUNTED)
-    expect(page.get_by_role("button", name="Play", exact=True)).to_be_enabled()
-    frames, turns = 100, 2
-
-    def work() -> tuple[int, float]:
-        """Return the number of frames in which the step changed, and the processor time per frame [ms]."""
-        start = seconds_of_children()
-        moved = page.evaluate(MOVED, frames)
-        return moved, 1000 * (seconds_of_children() - start) / frames
-
-    unmoved, idle = work()
-    page.get_by_role("button", name="Play", exact=True).click()
-    until(page, 30)
-    counts, trails, plain = [], [], []
-    for _ in range(turns):  # the lesser of two counts: other programs only add to a frame's time
-        for label, spent in ((page.get_by_label("Trails").check, trails), (page.get_by_label("Trails").uncheck, plain)):
-            label()
-            moved, milliseconds = work()
-            counts.append(moved)
-            spent.append(milliseconds)
-    trails, plain = min(trails), min(plain)
-    assert page.get_by_role("button", name="Pause").is_visible(), "it played to the end"
-    print(
-        f"105 agents: another step in {min(counts)} of {frames} frames, {trails - idle:.1f} ms of a processor for "
-        f"each, {plain - idle:.1f} ms without trails"
-    )
-    assert (unmoved, *counts) == (0, *[frames] * 2 * turns)
-    assert trails - idle <= TRAILS * (plain - idle)

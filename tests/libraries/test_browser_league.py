@@ -1,17 +1,11 @@
 """Tests of the viewer's page of a league in headless Chromium: payoffs, charts, keyboard and exported file."""
 
-from urllib.parse import parse_qs, unquote, urlsplit
-
 from playwright.sync_api import expect
-from viewer import expect_frame, frame, league, moving
+from viewer import asked_policies, expect_frame, frame, league, moving
 
 from league.watch.export import export
 
 pytest_plugins = ["browser_fixtures"]
-
-
-def matchup(url: str) -> list[str]:
-    return [unquote(name) for name in parse_qs(urlsplit(url).query)["policies"][0].split(",")]
 
 
 def test_payoff_cell_plays_its_match(view, served, api):
@@ -23,7 +17,7 @@ def test_payoff_cell_plays_its_match(view, served, api):
     expect(page.locator("[role=gridcell][aria-selected=true]")).to_have_count(0)
     with page.expect_request("**/api/rollout*") as request:
         cells.nth(1).click()
-    assert matchup(request.value.url) == [names[0][0], names[1][1]]
+    assert asked_policies(request.value) == [names[0][0], names[1][1]]
     expect(cells.nth(1)).to_have_attribute("aria-selected", "true")
     cells.nth(1).focus()
     page.keyboard.press("ArrowDown")
@@ -31,7 +25,7 @@ def test_payoff_cell_plays_its_match(view, served, api):
     expect(cells.nth(len(names[1]))).to_be_focused()
     with page.expect_request("**/api/rollout*") as request:
         page.keyboard.press("Enter")
-    assert matchup(request.value.url) == [names[0][1], names[1][0]]
+    assert asked_policies(request.value) == [names[0][1], names[1][0]]
     expect(cells.nth(len(names[1]))).to_have_attribute("aria-selected", "true")
     for title in ("Exploitability", "Ratings", "Meta-strategy", "Lineage", "Curves"):
         expect(page.get_by_role("heading", name=title, exact=True)).to_be_visible()
@@ -55,12 +49,12 @@ def test_large_population_is_shown_in_ranges(view):
     assert "p1 against p240: −239" in cells.nth(60).get_attribute("aria-label")
     with page.expect_request("**/api/rollout*") as request:
         cells.nth(60).click()
-    assert matchup(request.value.url) == ["p1", "p240"]
+    assert asked_policies(request.value) == ["p1", "p240"]
     cells.nth(60).press("ArrowDown")
     expect(cells.nth(120)).to_be_focused()
     with page.expect_request("**/api/rollout*") as request:
         page.keyboard.press("Enter")
-    assert matchup(request.value.url) == ["p2", "p240"]
+    assert asked_policies(request.value) == ["p2", "p240"]
 
 
 def test_ranges_of_policies(view):

@@ -1,20 +1,15 @@
 """Tests of the viewer's page in headless Chromium: phone, live runs, states, policies of leagues, colors, names."""
 
 import re
-from urllib.parse import parse_qs, urlsplit
 
 import numpy as np
 import pytest
 from playwright.sync_api import expect
-from viewer import PHONE, STORIES, league, metrics, moving, packed, story, training
+from viewer import PHONE, STORIES, asked_policies, league, metrics, moving, packed, story, training
 
 from gpu_envs.rendering.palette import PALETTE
 
 pytest_plugins = ["browser_fixtures"]
-
-
-def asked_policies(request) -> list[str]:
-    return parse_qs(urlsplit(request.url).query)["policies"][0].split(",")
 
 
 @pytest.mark.parametrize("kind", ["training", "league"])

@@ -29,11 +29,16 @@ def contrast(first: str, other: str) -> float:
     return (lighter + 0.05) / (darker + 0.05)
 
 
+def violations(page, built):
+    """Return the violations of `RULES` that axe-core finds, each with an element."""
+    page.evaluate((built / "node_modules" / "axe-core" / "axe.min.js").read_text(encoding="utf-8"))
+    entries = page.evaluate("(rules) => axe.run(document, rules)", {"runOnly": RULES})["violations"]
+    return [(entry["id"], entry["nodes"][0]["html"], entry["nodes"][0]["failureSummary"]) for entry in entries]
+
+
 @pytest.mark.parametrize("scheme", ["light", "dark"])
 def test_it_can_be_read_by_all(view, served, built, scheme):
     """Check WCAG 2.1 AA with axe-core, and a contrast of 3:1 for lines, areas and frames of controls."""
-    axe = (built / "node_modules" / "axe-core" / "axe.min.js").read_text(encoding="utf-8")
-    rules = {"runOnly": RULES}
     pages = ((training(moving(5, 10)), HOME, {}), (None, served, {}), (story(STORIES), HOME, {}), (None, served, PHONE))
     for answers, url, options in pages:
         page = view(answers, url=url, color_scheme=scheme, **options)
@@ -41,12 +46,7 @@ def test_it_can_be_read_by_all(view, served, built, scheme):
         page.keyboard.press("]")
         for opened_ in ("", "?"):
             page.keyboard.press(opened_) if opened_ else None
-            page.evaluate(axe)
-            violations = page.evaluate("(rules) => axe.run(document, rules)", rules)["violations"]
-            assert not [
-                (violation["id"], violation["nodes"][0]["html"], violation["nodes"][0]["failureSummary"])
-                for violation in violations
-            ]
+            assert not violations(page, built)
     names = ["--panel", "--control", "--accent", *(f"--{color}" for color in PALETTE)]
     ground, *marks = page.evaluate(
         "(names) => names.map((name) => getComputedStyle(document.documentElement).getPropertyValue(name))", names
@@ -77,12 +77,7 @@ def test_report_shows_its_tables_and_figures(view, run, built, scheme, tmp_path)
     for title in ("Payoffs", "Exploitability", "Ratings", "Meta-strategy", "Lineage", "Curves"):
         expect(page.get_by_role("heading", name=title, exact=True)).to_be_visible()
     assert page.locator("#report, .screen").count() == 0, "neither tables without JavaScript nor a rollout"
-    page.evaluate((built / "node_modules" / "axe-core" / "axe.min.js").read_text(encoding="utf-8"))
-    violations = page.evaluate("(rules) => axe.run(document, rules)", {"runOnly": RULES})["violations"]
-    assert not [
-        (violation["id"], violation["nodes"][0]["html"], violation["nodes"][0]["failureSummary"])
-        for violation in violations
-    ]
+    assert not violations(page, built)
     assert not [url for url in page.urls if not url.startswith(("file:", "data:"))]
 
 

@@ -5,6 +5,7 @@ import jaxmarl
 import numpy as np
 import pytest
 from libraries import jaxmarl_oracle as oracle
+from libraries.oracle_checks import assert_recorded
 from parity.jaxmarl_replay import PATHS
 
 from gpu_envs.runtime.factory import make_core
@@ -28,28 +29,24 @@ def test_steps_with_random_settings_equal_the_original(env_id):
 def test_recorded_traces_are_those_of_the_original(tmp_path):
     for path in oracle.record_all(tmp_path):
         recorded = next(candidate for candidate in PATHS.values() if candidate.name == path.name)
-        with np.load(path) as new, np.load(recorded) as old:
-            assert set(new) == set(old)
-            for name in new:
-                np.testing.assert_array_equal(new[name], old[name])
+        assert_recorded(path, recorded)
 
 
-@pytest.mark.parametrize("count", [3, 6])
-def test_riddle_has_the_spaces_and_the_length_of_the_original(count):
-    core = make_core("SwitchRiddle-v0", 1, "cpu", num_agents=count)
-    theirs = jaxmarl.make("switch_riddle", num_agents=count)
-    assert list(core.possible_agents) == theirs.agents
-    assert core.definition.max_episode_steps == theirs.max_steps
-    for agent in theirs.agents:
-        assert core.action_spaces[agent].n == theirs.action_space(agent).n
-        assert core.observation_spaces[agent].shape == theirs.observation_space(agent).shape
-
-
-def test_coin_game_has_the_spaces_of_the_original():
-    core, theirs = make_core("CoinGame-v0", 1, "cpu"), jaxmarl.make("coin_game")
+@pytest.mark.parametrize(
+    ("env_id", "name", "settings"),
+    [
+        ("SwitchRiddle-v0", "switch_riddle", {"num_agents": 3}),
+        ("SwitchRiddle-v0", "switch_riddle", {"num_agents": 6}),
+        ("CoinGame-v0", "coin_game", {}),
+    ],
+)
+def test_spaces_and_lengths_are_those_of_the_original(env_id, name, settings):
+    core, theirs = make_core(env_id, 1, "cpu", **settings), jaxmarl.make(name, **settings)
     for mine, agent in zip(core.possible_agents, theirs.agents, strict=True):
         assert core.action_spaces[mine].n == theirs.action_space(agent).n
         assert core.observation_spaces[mine].shape == theirs.observation_space(agent).shape
+    if env_id == "SwitchRiddle-v0":
+        assert core.definition.max_episode_steps == theirs.max_steps
 
 
 def test_starts_of_the_original_are_as_frequent_as_ours():

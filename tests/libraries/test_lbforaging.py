@@ -1,7 +1,6 @@
 """LevelBasedForaging-v0 against lbforaging 2.0.0, transition by transition."""
 
 import importlib
-import json
 import sys
 import types
 from pathlib import Path
@@ -11,6 +10,7 @@ import numpy as np
 import pytest
 import torch
 from libraries import lbforaging_oracle as oracle
+from libraries.oracle_checks import assert_equally_frequent, assert_recorded
 from parity.grid.foraging_replay import core_at, replay
 
 from gpu_envs.runtime.factory import make_core
@@ -49,11 +49,7 @@ def test_settings_of_registered_names_equal_the_original(name):
 
 def test_recorded_traces_are_those_of_the_original(tmp_path):
     oracle.record_all(tmp_path / "trace.npz", steps=300)
-    with np.load(tmp_path / "trace.npz") as new, np.load(oracle.TRACE) as recorded:
-        assert set(new) == set(recorded)
-        for name in new:
-            np.testing.assert_array_equal(new[name], recorded[name])
-        assert json.loads(str(recorded["settings"]))
+    assert_recorded(tmp_path / "trace.npz", oracle.TRACE)
 
 
 def test_load_of_one_of_two_adjacent_foods_is_an_outcome_of_the_original():
@@ -107,13 +103,7 @@ def test_starts_are_distributed_as_in_the_original(settings):
         for index in range(mine.shape[1]):
             pairs = [(mine[:, index] @ weights, other[:, index] @ weights) for weights in ([6, 1, 0], [0, 0, 1])]
             for have, want in pairs:
-                size = int(max(have.max(), want.max())) + 1
-                share, counts = np.bincount(have, minlength=size) / len(have), np.bincount(want, minlength=size)
-                assert not counts[share == 0].any()
-                expected = share[share > 0] * len(want)
-                square = ((counts[share > 0] - expected) ** 2 / expected).sum()
-                degrees = max(len(expected) - 1, 1)
-                assert square < degrees + 5.0 * np.sqrt(2.0 * degrees) + 5.0, (kind, index, square, degrees)
+                assert_equally_frequent(have, want)
                 compared += 1
     assert compared == 2 * (settings["players"] + settings["max_num_food"])
     if settings["field_size"] == (4, 6):

@@ -1,4 +1,4 @@
-"""The blocks of docs/guides/libraries.md run, of the sections whose libraries are tested here; with little training."""
+"""Pages on libraries that go into one environment run: docs/guides/libraries.md with little training, and tutorials."""
 
 import pytest
 
@@ -19,3 +19,10 @@ def test_blocks_of_a_section_run(section):
     space = {"__name__": "page"}  # nothing is imported that the section does not import
     for block in blocks:
         exec(compile(block.code.replace("0_000)", ")"), section, "exec"), space)
+
+
+@pytest.mark.filterwarnings("ignore::UserWarning")  # SuperSuit's and Lightning's
+@pytest.mark.parametrize("page", ["lightning.md", "sb3.md", "skrl.md", "supersuit_pettingzoo.md", "torchrl.md"])
+def test_cells_run(page, monkeypatch, tmp_path):
+    monkeypatch.chdir(tmp_path)  # some write files
+    notebook.run(notebook.TUTORIALS / "libraries" / page)

@@ -1,7 +1,5 @@
 """Actors on a Ray cluster: the rollouts of local actors, exact counts while actors and learner are killed."""
 
-import dataclasses
-import json
 import os
 import random
 import signal
@@ -16,7 +14,7 @@ import ray
 from torch import equal
 
 from gpu_envs.errors import ConfigError, GpuEnvsError
-from trainers.algorithms import registry
+from trainers.algorithms import algorithm_specs
 from trainers.cli.train import train_command
 from trainers.cluster.connect import connect
 from trainers.cluster.ray_actors import ray_actors
@@ -39,7 +37,7 @@ def cluster():
 
 
 def config(iterations=10, num_actors=1, **changes):
-    learner = registry.find("impala").settings(rollout_length=8, hidden_sizes=(16,))
+    learner = algorithm_specs.find("impala").settings(rollout_length=8, hidden_sizes=(16,))
     return TrainConfig(
         "CartPole-v1", num_envs=4, total_steps=iterations * STEPS, algorithm="impala", learner=learner, num_threads=1,
         eval_episodes=0, num_actors=num_actors, checkpoint_interval=10, **changes,
@@ -197,13 +195,9 @@ def test_workers_and_actors_exclude_each_other(tmp_path):
         train_distributed(config(), tmp_path / "run", num_workers=2)
 
 
-def test_command_trains_with_actors_on_the_cluster(tmp_path, capsys):
-    argv = ["CartPole-v1", "--algorithm", "impala", "--num-actors", "1", "--total-steps", "2048", "--device", "cpu"]
+@pytest.mark.parametrize("env_id", ["CartPole-v1", "gymnasium:CartPole-v1"])
+def test_command_trains_with_actors_on_the_cluster(env_id, tmp_path, capsys):
+    argv = [env_id, "--algorithm", "impala", "--num-actors", "1", "--total-steps", "2048", "--device", "cpu"]
     argv += ["--ray-address", "local", "--eval-episodes", "0", "--no-video", "--run-dir", str(tmp_path / "run")]
     assert train_command(argv) == 0
     assert "1 actors x" in capsys.readouterr().out
-
-
-def test_configuration_travels_whole():
-    original = config(max_staleness=3, actor_device="cpu")
-    assert TrainConfig.from_json(json.loads(json.dumps(dataclasses.asdict(original)))) == original

@@ -1,46 +1,39 @@
-"""Calls done on a Ray cluster: what comes out is what comes out here, whatever dies meanwhile."""
+"""Tasks and leagues on a Ray cluster: results equal those of this process, whatever dies meanwhile."""
 
-import os
-import sys
+import dataclasses
 import threading
 import time
 from pathlib import Path
 
+import calls_made
+import gpu_calls
+import psro_runs
 import pytest
-import torch
+import ray
+import small_league
+from calls_made import alive, gathered
+from ray.cluster_utils import Cluster
 
-ray = pytest.importorskip("ray")
-LEAGUE = Path(__file__).parents[1] / "league"
-sys.path.insert(0, str(LEAGUE))
-
-import calls_made  # noqa: E402
-import gpu_calls  # noqa: E402
-from calls_made import gathered  # noqa: E402
-from ray_deaths import alive  # noqa: E402
-
-from gpu_envs.definition import id_modules  # noqa: E402
-from gpu_envs.errors import CheckpointError, ConfigError, DeviceError, GpuEnvsError  # noqa: E402
-from league.executors import LocalExecutor, RayExecutor, RemoteTask, pack  # noqa: E402
-from league.executors.gpu_shares import GpuShare  # noqa: E402
-
-torch.set_num_threads(1)
+from gpu_envs.definition import id_modules
+from gpu_envs.errors import CheckpointError, ConfigError, DeviceError, GpuEnvsError
+from league.executors.gpu_shares import GpuShare
+from league.executors.ray import RayExecutor
+from league.executors.tasks import LocalExecutor, RemoteTask
+from league.executors.transport import pack
+from league.game import Game
+from league.psro.config import PSROConfig
+from league.psro.psro import PSRO
+from league.storage.open_run import open_run
 
 
 @pytest.fixture(scope="module")
-def cluster():
-    """Return a cluster with a head without tasks, and nodes whose workers can import the test functions."""
-    from ray.cluster_utils import Cluster
-
-    previous = os.environ.get("PYTHONPATH")
-    os.environ["PYTHONPATH"] = os.pathsep.join(path for path in (str(LEAGUE), str(LEAGUE.parents[1]), previous) if path)
+def cluster(workers_find_tests):
+    """Return a cluster with a head without tasks, and a node of two cores."""
     ray_cluster = Cluster(initialize_head=True, head_node_args={"num_cpus": 0, "include_dashboard": False})
     ray_cluster.add_node(num_cpus=2)
     yield ray_cluster
     ray.shutdown()
     ray_cluster.shutdown()
-    os.environ.pop("PYTHONPATH")
-    if previous is not None:
-        os.environ["PYTHONPATH"] = previous
 
 
 @pytest.fixture(scope="module")
@@ -220,3 +213,45 @@ def test_tasks_beside_trainings_get_half_of_the_smallest_share(executor, monkeyp
     assert resources.least_share == 0.5
     monkeypatch.setattr(resources, "gpus_per_learner", 2)
     assert resources.least_share == 1
+
+
+# ---------------------------------------------------------------- leagues
+
+
+def psro(path, executor):
+    config = PSROConfig(iterations=2, **psro_runs.QUICK)
+    with open_run(path, Game.of("LeducPoker-v0"), "psro", config) as store:
+        PSRO(store, config, executor=executor).run()
+
+
+def alphastar(path, executor):
+    game = Game.of("SimpleTag-v0")
+    running = small_league.league(path, "alphastar", 2, game, executor=executor, episodes=4)
+    with running.store:
+        running.run()
+
+
+class DeadlyExecutor(RayExecutor):
+    """Kills the worker of the first task that trains, and of the first one that plays payoffs."""
+
+    folder: Path
+
+    def submit(self, task):
+        marker = self.folder / ("trains" if task.learns else "plays")
+        if not marker.exists():
+            marker.mkdir()
+            arguments = {"marker": str(marker / "died"), "after": 0.3, "make": task.function, **task.arguments}
+            task = dataclasses.replace(task, function=calls_made.killed_once, arguments=arguments)
+        super().submit(task)
+
+
+@pytest.mark.parametrize("run", [psro, alphastar])
+def test_league_whose_workers_die_equals_that_of_one_process(run, cluster, tmp_path):
+    run(tmp_path / "local", LocalExecutor())
+    executor = DeadlyExecutor(cluster.address)
+    executor.folder = tmp_path
+    run(tmp_path / "ray", executor)
+    executor.close()
+    assert (tmp_path / "trains" / "died").exists()
+    assert (tmp_path / "plays" / "died").exists()
+    assert psro_runs.contents(tmp_path / "ray") == psro_runs.contents(tmp_path / "local")

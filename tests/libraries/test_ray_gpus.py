@@ -1,26 +1,20 @@
 """Shares of GPUs on Ray, with GPUs that the cluster claims to have: no GPU is idle while there is work."""
-# ruff: noqa: E402
 
-import os
-import sys
 import time
-from pathlib import Path
-
-import pytest
-import torch
-
-ray = pytest.importorskip("ray")
-LEAGUE = Path(__file__).parents[1] / "league"
-sys.path.insert(0, str(LEAGUE))
 
 import gpu_calls
 import psro_runs
+import pytest
+import ray
 import small_league
-from ray_deaths import alive
+import torch
+from calls_made import alive, gathered
 
 from gpu_envs.errors import ConfigError
 from league.cli.train import train_command
-from league.executors import LocalExecutor, RayExecutor, RemoteTask, ray_resources
+from league.executors import ray_resources
+from league.executors.ray import RayExecutor
+from league.executors.tasks import LocalExecutor, RemoteTask
 from league.game import Game
 from league.psro.config import PSROConfig
 from league.psro.psro import PSRO
@@ -33,18 +27,11 @@ GPUS = 4
 
 
 @pytest.fixture(scope="module", autouse=True)
-def cluster():
-    previous = os.environ.get("PYTHONPATH")
-    os.environ["PYTHONPATH"] = os.pathsep.join(path for path in (str(LEAGUE), str(LEAGUE.parents[1]), previous) if path)
-    torch.set_num_threads(1)
-    connect(
-        "the tests", "local", num_cpus=GPUS, num_gpus=2, resources={SIMULATED: GPUS}, object_store_memory=100_000_000
-    )
+def cluster(workers_find_tests):
+    claims = {"num_cpus": GPUS, "num_gpus": 2, "resources": {SIMULATED: GPUS}}
+    connect("the tests", "local", object_store_memory=100_000_000, **claims)
     yield
     ray.shutdown()
-    os.environ.pop("PYTHONPATH")
-    if previous is not None:
-        os.environ["PYTHONPATH"] = previous
 
 
 def simulated(**options) -> RayExecutor:
@@ -55,25 +42,11 @@ def training(key, function, device="cpu", max_shards=1, **arguments) -> RemoteTa
     return RemoteTask(key, function, {}, arguments, True, device, max_shards)
 
 
-def gathered(executor, tasks):
-    for task in tasks:
-        executor.submit(task)
-    results = {}
-    while executor.pending:
-        key, results[key] = executor.next()
-    return results
-
-
-def meeting(prefix, number, count, folder, device="cpu", learns=True) -> list[RemoteTask]:
-    """Return tasks that end when `count` of them, and of others with this folder, have begun."""
-    keys = [f"{prefix}{n}" for n in range(number)]
-    arguments = {"folder": str(folder), "count": count}
-    return [RemoteTask(key, gpu_calls.meet, {}, {**arguments, "name": key}, learns, device) for key in keys]
-
-
 def test_trainings_share_the_gpus_of_a_node_as_planned(tmp_path):
     """Ray assigns the GPUs of a node by the shares: halves of one GPU, and the other one as a whole."""
-    results = gathered(RayExecutor(), meeting("", 3, 3, tmp_path, "cuda"))
+    arguments = {"folder": str(tmp_path), "count": 3}  # each ends when all have begun
+    tasks = [training(f"{n}", gpu_calls.meet, "cuda", name=f"{n}", **arguments) for n in range(3)]
+    results = gathered(RayExecutor(), tasks)
     assert [results[f"{n}"]["resources"]["GPU"] for n in range(3)] == [0.5, 0.5, 1.0]
     assert results["0"]["gpus"] == results["1"]["gpus"] != results["2"]["gpus"]
 
@@ -138,15 +111,6 @@ def test_gpus_are_used_until_the_last_task_starts(tmp_path):
     results = gathered(executor, [*payoffs, *trainings])
     shares = {key: result["resources"][SIMULATED] for key, result in results.items()}
     assert shares == {f"train{n}": 1.0 for n in range(16)} | {f"payoffs{n}": 0.5 for n in range(4)}
-
-
-def test_payoffs_run_on_gpus_that_trainings_leave_free(tmp_path):
-    """The trainings end when all payoffs have begun, which are submitted first."""
-    executor, count = simulated(gpus_per_learner=1), 6 + GPUS - 1
-    payoffs = meeting("payoffs", 6, 0, tmp_path, learns=False)
-    results = gathered(executor, [*payoffs, *meeting("train", GPUS - 1, count, tmp_path)])
-    assert [results[f"train{n}"]["resources"][SIMULATED] for n in range(GPUS - 1)] == [1.0] * (GPUS - 1)
-    assert len(results) == count
 
 
 # ---------------------------------------------------------------- leagues
@@ -219,8 +183,6 @@ def test_memory_of_gpus_limits_the_trainings_on_them(monkeypatch):
 
 
 def test_shares_that_the_cluster_cannot_give_are_refused_in_one_line():
-    with pytest.raises(ConfigError, match=r"^gpus_per_learner: expected a share .*, got 1.5$"):
-        simulated(gpus_per_learner=1.5)
     message = r"^gpus_per_learner = 8: expected at most the 4 GPUs of one kind in the cluster.*; use fewer$"
     with pytest.raises(ConfigError, match=message):
         simulated(gpus_per_learner=8)

@@ -13,7 +13,7 @@ import torch
 
 from gpu_envs.definition import id_modules
 from gpu_envs.errors import ConfigError, GpuEnvsError
-from trainers.algorithms import registry
+from trainers.algorithms import algorithm_specs
 from trainers.cli.train import train_command
 from trainers.cluster import ray_train
 from trainers.cluster.connect import connect
@@ -43,7 +43,7 @@ def config(iterations=ITERATIONS, algorithm="ppo", **learner):
     return TrainConfig(
         "CartPole-v1", num_envs=9, total_steps=9 * 8 * iterations, seed=1, num_threads=1, checkpoint_interval=5,
         keep_last_checkpoints=99, eval_episodes=0, algorithm=algorithm,
-        learner=registry.find(algorithm).settings(**settings),
+        learner=algorithm_specs.find(algorithm).settings(**settings),
     )  # fmt: skip
 
 
@@ -151,9 +151,10 @@ def test_command_resumes_a_run_with_workers(tmp_path, capsys):
     assert str(out / "checkpoints" / "000000004") in output
 
 
-def test_environment_of_a_module_trains_in_shards(tmp_path):
+@pytest.mark.parametrize("env_id", ["tabnanny:CartPole-v1", "gymnasium:CartPole-v1"])
+def test_environments_of_a_module_and_of_a_library_train_in_shards(env_id, tmp_path):
     """The workers get the module with their task: tabnanny stands for one that nothing else imports."""
-    tiny = dataclasses.replace(config(iterations=2), env_id="tabnanny:CartPole-v1")
+    tiny = dataclasses.replace(config(iterations=2), env_id=env_id)
     id_modules.allow_import("tabnanny")
     assert ray_train.train_distributed(tiny, tmp_path / "run", num_workers=2).name == "000000002"
 
@@ -192,7 +193,7 @@ def test_workers_look_for_the_gpu_that_a_cluster_claims(tmp_path):
 
 
 def test_errors_of_learners_are_one_line_without_restart(tmp_path):
-    sac = registry.find("sac").settings(learning_starts=40)
+    sac = algorithm_specs.find("sac").settings(learning_starts=40)
     turns = TrainConfig("TicTacToe-v0", algorithm="sac", learner=sac, num_envs=4, total_steps=100)
     with pytest.raises(ConfigError, match="sac: expected agents that all act at every step, got a turn-based game"):
         ray_train.train_distributed(turns, tmp_path / "run", num_workers=2)

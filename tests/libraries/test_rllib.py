@@ -1,18 +1,22 @@
-"""RLlib, new API stack: agents by the single-world view, rows by the vector view. Run by `make test-libraries`."""
+"""RLlib, new API stack: agents by the single-world view, rows by the vector view; also images and named blocks."""
 
 import copy
 from importlib.metadata import version
 
 import gymnasium
 import numpy as np
+import pictures
 import pytest
 import ray
 from chance import passes_with_one
 from pettingzoo.utils import BaseWrapper
+from pictures import SPACES, equal
 from ray.rllib.algorithms.ppo import PPOConfig
+from ray.rllib.connectors.env_to_module import FlattenObservations
 from ray.rllib.env.wrappers.pettingzoo_env import ParallelPettingZooEnv, PettingZooEnv
 from ray.tune.registry import register_env
 from small_environments import SMALL
+from toy import announce
 
 import gpu_envs
 from docs.scripts import notebook
@@ -97,22 +101,24 @@ def test_masked_worlds_play_through_both_wrappers(env_id):
     np.testing.assert_allclose(list(returns.values()), episode, rtol=1e-5, atol=1e-6)
 
 
+def build(env_id, batch, num_epochs=2, config=None, policies=None, policy_of=None, **runners):
+    """Return PPO in this process."""
+    settings = PPOConfig().environment(env_id, env_config=config or {}).learners(num_learners=0).debugging(seed=0)
+    settings.env_runners(num_env_runners=0, **runners)
+    settings.training(train_batch_size_per_learner=batch, minibatch_size=batch // 2, num_epochs=num_epochs)
+    if policies:
+        settings.multi_agent(policies=policies, policy_mapping_fn=policy_of)
+    return settings.build_algo()
+
+
 def test_game_of_turns_trains_through_the_aec_wrapper():
     """Each player has a policy; the observation without its mask is the policy's input."""
     register_env("turns", lambda config: PettingZooEnv(Unmasked(gpu_envs.aec_env("TicTacToe-v0"))))
-    algorithm = (
-        PPOConfig()
-        .environment("turns")
-        .env_runners(num_env_runners=0)
-        .learners(num_learners=0)
-        .multi_agent(policies={"player_0", "player_1"}, policy_mapping_fn=lambda agent, *_, **__: agent)
-        .training(train_batch_size_per_learner=100, minibatch_size=50, num_epochs=1)
-        .debugging(seed=0)
-        .build_algo()
-    )
+    policies = {"player_0", "player_1"}
+    algorithm = build("turns", 100, 1, policies=policies, policy_of=lambda agent, *_, **__: agent)
     initial = weights(algorithm)
     metrics = algorithm.train()["env_runners"]
-    assert moved(initial, weights(algorithm)) == {"player_0", "player_1"}
+    assert moved(initial, weights(algorithm)) == policies
     assert metrics["num_episodes"] > 0
     assert abs(sum(metrics["agent_episode_returns_mean"].values())) < 1e-6  # zero-sum
     algorithm.stop()
@@ -136,16 +142,8 @@ def test_multi_agent(env_id):
     """One policy per group of unequal spaces; in TagContinuous runners leave early."""
     register_env(env_id, lambda config: parallel(env_id))
     groups = set(gpu_envs.make(env_id, device="cpu", **SMALL[env_id]).core.groups)
-    algorithm = (
-        PPOConfig()
-        .environment(env_id)
-        .env_runners(num_env_runners=0, num_envs_per_env_runner=3)
-        .learners(num_learners=0)
-        .multi_agent(policies=groups, policy_mapping_fn=rllib_simple_tag.group_of)
-        .training(train_batch_size_per_learner=200, minibatch_size=100, num_epochs=2)
-        .debugging(seed=0)
-        .build_algo()
-    )
+    policies = {"policies": groups, "policy_of": rllib_simple_tag.group_of}
+    algorithm = build(env_id, 200, num_envs_per_env_runner=3, **policies)
     initial = weights(algorithm)
     for _ in range(2):
         result = algorithm.train()
@@ -175,15 +173,8 @@ def pack(config):
 def test_batch_of_worlds_is_a_vector_environment(name, env_id, settings):
     """The rows of a group share a policy."""
     register_env("pack", pack)
-    algorithm = (
-        PPOConfig()
-        .environment(name, env_config=settings)
-        .env_runners(num_env_runners=0, num_envs_per_env_runner=12, gym_env_vectorize_mode="vector_entry_point")
-        .learners(num_learners=0)
-        .training(train_batch_size_per_learner=240, minibatch_size=120, num_epochs=2)
-        .debugging(seed=0)
-        .build_algo()
-    )
+    vector = {"num_envs_per_env_runner": 12, "gym_env_vectorize_mode": "vector_entry_point"}
+    algorithm = build(name, 240, config=settings, **vector)
     assert isinstance(algorithm.env_runner.env.unwrapped, RowsEnv)
     initial = weights(algorithm)
     for _ in range(3):
@@ -195,6 +186,60 @@ def test_batch_of_worlds_is_a_vector_environment(name, env_id, settings):
     assert all(episode.is_done and len(episode) <= limit for episode in episodes)
     assert any(episode.is_truncated and len(episode) == limit for episode in episodes)
     algorithm.stop()
+
+
+# ---------------------------------------------------------------- images and named blocks
+
+KINDS = pytest.mark.parametrize("kind", SPACES)
+
+
+@pytest.fixture
+def shown(monkeypatch):
+    announce(monkeypatch, "Pictures-v0", pictures)
+
+
+@KINDS
+def test_wrapper_of_agents_has_the_space_and_its_observations(kind, shown):
+    env = ParallelPettingZooEnv(gpu_envs.parallel_env("Pictures-v0", kind=kind))
+    assert env.get_observation_space("viewer_1") == SPACES[kind]
+    observations, _ = env.reset(seed=0)
+    equal(observations["viewer_1"], 0, kind)
+    observations, *_ = env.step({"viewer_0": 0, "viewer_1": 1})
+    equal(observations["viewer_0"], 1, kind)
+
+
+def make_rows(kind, rows):
+    """Make a row per world and viewer; RLlib counts rows, make_vec worlds."""
+    return gymnasium.make_vec("gpu_envs/Pictures-v0", num_envs=rows // 2, to_numpy=True, kind=kind)
+
+
+@KINDS
+def test_rows_have_the_space_and_its_observations_with_the_older_gymnasium(kind, shown):
+    env = make_rows(kind, 6)
+    assert env.single_observation_space == SPACES[kind]
+    observations, _ = env.reset(seed=0)
+    assert env.observation_space.contains(observations)
+    equal(observations, 0, kind, (6,))
+
+
+@pytest.mark.parametrize("kind", ["uint8", "named"])
+def test_rows_train_with_flattened_observations(kind, shown):
+    """RLlib's default networks take no Dict, and images of a few sizes only."""
+    register_env("rows", lambda config: make_rows(kind, config["num_envs"]))
+    algorithm = build(
+        "rows",
+        48,
+        1,
+        num_envs_per_env_runner=6,
+        gym_env_vectorize_mode="vector_entry_point",
+        env_to_module_connector=lambda env, spaces, device: FlattenObservations(),
+    )
+    result = algorithm.train()["env_runners"]
+    algorithm.stop()
+    assert result["episode_len_mean"] == 4
+
+
+# ---------------------------------------------------------------- example and documentation
 
 
 @pytest.mark.parametrize("options", [[], ["--agents"]])

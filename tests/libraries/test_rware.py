@@ -6,6 +6,7 @@ import pytest
 import rware
 import torch
 from libraries import rware_oracle as oracle
+from libraries.oracle_checks import assert_equally_frequent, assert_recorded
 from parity.grid.warehouse_replay import core_at, replay
 
 from gpu_envs.envs.grid.robot_warehouse import REWARD_TYPES, nested_space, original_settings
@@ -88,50 +89,7 @@ def test_dictionaries_equal_the_original(settings):
 
 def test_recorded_traces_are_those_of_the_original(tmp_path):
     oracle.record_all(tmp_path / "trace.npz")
-    with np.load(tmp_path / "trace.npz") as new, np.load(oracle.TRACE) as recorded:
-        assert set(new) == set(recorded)
-        for name in new:
-            np.testing.assert_array_equal(new[name], recorded[name])
-
-
-def place_robots(env, robots):
-    """Put robots into cells (row, column) and directions of an original."""
-    env.reset(seed=0)
-    for robot, (row, column, way) in zip(env.agents, robots, strict=True):
-        robot.y, robot.x, robot.dir = row, column, oracle.Direction[way]
-    env._recalc_grid()
-
-
-def test_both_outcomes_of_a_tie_occur_in_the_original():
-    """Two robots drive towards the same cell; which one gets it depends on its place, by the order of a set of cells.
-
-    Robots that stay far away make the graph larger than their queue, whose cells then come in the order of the set.
-    """
-    winners = set()
-    layout = "\n".join(["." * 12] * 12 + ["xxx" + "." * 8 + "g"])
-    for row in range(11):
-        for column in range(1, 11):
-            env = oracle.make(oracle.Warehouse, layout=layout, n_agents=8)
-            idle_robots = [(11, index, "UP") for index in range(6)]
-            place_robots(env, [(row, column - 1, "RIGHT"), (row, column + 1, "LEFT"), *idle_robots])
-            env.step([1, 1, 0, 0, 0, 0, 0, 0])
-            moved = [robot.x == column for robot in env.agents[:2]]
-            assert sum(moved) == 1
-            winners.add(moved.index(True))
-    assert winners == {0, 1}  # RobotWarehouse-v0: always 0, see tests/parity/grid/test_robot_warehouse.py
-
-
-def test_layers_of_directions_and_loads_are_transposed_in_the_original():
-    """So the recorded originals write them to the cell of the robot, and here they are there, too."""
-    layers = ("agents", "agent_direction", "agent_load")
-    env = oracle.make(
-        oracle.Warehouse, layout="x...x\n.....\n.....\n.....\nxg...", n_agents=1, sensor_range=4,
-        observation_type="image", image_observation_layers=layers, image_observation_directional=False,
-    )  # fmt: skip
-    place_robots(env, [(0, 4, "LEFT")])
-    (image,), *_ = env.step([4])
-    assert np.argwhere(image[0]).tolist() == [[4, 4]]
-    assert np.argwhere(image[1]).tolist() == np.argwhere(image[2]).tolist() == [[8, 0]]
+    assert_recorded(tmp_path / "trace.npz", oracle.TRACE)
 
 
 def test_starts_are_distributed_as_in_the_original():
@@ -150,9 +108,4 @@ def test_starts_are_distributed_as_in_the_original():
     requested = (state["shelf"].flatten(1) == 2).nonzero()[:, 1].reshape(-1, 2)
     ours = torch.cat([state["row"] * 4 + state["column"], state["direction"], requested], 1).numpy()
     for mine, other in zip(ours.T, np.array(theirs).T, strict=True):
-        share = np.bincount(mine, minlength=12) / len(mine)
-        counts = np.bincount(other, minlength=12)
-        assert not counts[share == 0].any()
-        expected = share[share > 0] * len(other)
-        square, degrees = ((counts[share > 0] - expected) ** 2 / expected).sum(), len(expected) - 1
-        assert square < degrees + 5.0 * np.sqrt(2.0 * degrees) + 5.0
+        assert_equally_frequent(mine, other)

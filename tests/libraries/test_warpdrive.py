@@ -144,15 +144,6 @@ def test_tag_continuous_equals_the_original_with_tables_in_float64(case):
     assert counts["walls"] >= 3 or "walls" not in case, counts
 
 
-def test_tables_of_the_original_are_in_float32():
-    """Under NumPy 2, where `linspace` of two float32 numbers computes in float32."""
-    settings = CONTINUOUS["tutorial 5"]
-    env = make_continuous(settings, np.random.default_rng(0))
-    for theirs, mine in zip((env.acceleration_actions, env.turn_actions), tables_in_float64(settings), strict=True):
-        assert theirs.dtype == mine.dtype == np.float32
-        assert 0 < np.abs(theirs - mine).max() < 1e-6
-
-
 def test_tag_continuous_differs_from_the_original_by_its_tables_in_few_steps():
     counts = differences(CONTINUOUS["no exits"])
     share = (counts["stopped"] + counts["turned"]) / counts["steps"]

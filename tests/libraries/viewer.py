@@ -3,6 +3,7 @@
 import base64
 import json
 from pathlib import Path
+from urllib.parse import parse_qs, unquote, urlsplit
 
 import numpy as np
 from playwright.sync_api import expect
@@ -153,6 +154,11 @@ def answering(answers: dict[str, dict]):
         return route.fulfill(body=json.dumps(answer), content_type="application/json")
 
     return handle
+
+
+def asked_policies(request) -> list[str]:
+    """Return the policies that a request for a rollout names."""
+    return [unquote(name) for name in parse_qs(urlsplit(request.url).query)["policies"][0].split(",")]
 
 
 def frame(page) -> int:

@@ -86,6 +86,20 @@ def talking_actions(name, speakers, accel, tables_of):
                 assert torch.equal(after["said"][speaker], message)
 
 
+def with_letters(table, letters):
+    """Return a table with a row per letter k in place of a row such as "5 k + 1" or "5 + k"."""
+    rows = []
+    for index, meaning, *cells in table:
+        if isinstance(index, int):
+            rows.append((index, meaning, *cells))
+            continue
+        match = re.fullmatch(r"(\d+) k(?: \+ (\d+))?", index) or re.fullmatch(r"()(\d+) \+ k", index)
+        factor, offset = int(match[1] or 1), int(match[2] or 0)
+        for k in range(letters):
+            rows.append((factor * k + offset, meaning.replace("letter k", f"letter {k}"), *cells))
+    return rows
+
+
 def simple_crypto_actions():
     discrete, continuous = tables.action_tables("mpe/simple_crypto")
     rows = [0, 1, 2]
@@ -93,7 +107,8 @@ def simple_crypto_actions():
 
 
 def simple_reference_actions():
-    discrete, continuous = tables.action_tables("mpe/simple_reference")
+    discrete, continuous = (with_letters(table, 10) for table in tables.action_tables("mpe/simple_reference"))
+    assert len(discrete) == 50
     rows, accel = [0, 1], torch.tensor([5.0, 5.0])
     talking_actions("mpe/simple_reference", rows, accel, ((discrete, rows, False), (continuous, rows, True)))
 
@@ -105,7 +120,9 @@ def simple_speaker_listener_actions():
 
 
 def simple_world_comm_actions():
-    lead, push, loudness, throttle = tables.action_tables("mpe/simple_world_comm")
+    page = tables.action_tables("mpe/simple_world_comm")
+    lead, push, loudness, throttle = (with_letters(table, 4) for table in page)
+    assert len(lead) == 20
     followers, accel = [1, 2, 3, 4, 5], torch.tensor([3.0, 3.0, 3.0, 3.0, 4.0, 4.0])
     cases = (lead, [0], False), (push, followers, False), (loudness, [0], True), (throttle, followers, True)
     talking_actions("mpe/simple_world_comm", [0], accel, cases)

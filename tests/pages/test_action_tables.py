@@ -20,7 +20,7 @@ QUICK = ("CartPole-v1", "Pendulum-v1", "RockPaperScissors-v0", "SimpleSpeakerLis
     ("name", "env_id"),
     [pytest.param(*entry, marks=() if entry[1] in QUICK else pytest.mark.slow) for entry in NAMES.items()],
 )
-def test_action_tables(name, env_id):  # env_id: for the parts of all tests, see selection.py
+def test_action_tables(name, env_id):  # env_id: for the parts of all tests, see tests/conftest.py
     """Each row has the effect that it describes."""
     check = f"{name.rpartition('/')[2]}_actions"
     if check in CHECKS:

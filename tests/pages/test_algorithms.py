@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 from docs.scripts import generate
-from trainers.algorithms.registry import ALGORITHMS, IMITATION, find
+from trainers.algorithms.algorithm_specs import ALGORITHMS, IMITATION, find
 
 PAGES = Path(__file__).parents[2] / "docs" / "algorithms"
 FAMILIES = sorted(

@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from benchmarks.pages import report, summary
+from benchmarks.pages import results
 from docs.scripts import notebook, readme
 
 ROOT = Path(__file__).parents[2]
@@ -59,14 +59,14 @@ def test_example_prints_what_the_page_shows(tmp_path, monkeypatch, capsys):
 
 def test_headline_has_the_ratios_of_the_result_files():
     simulation, training = (float(ratio) for ratio in re.findall(r"([\d.]+) times", readme.headline())[:2])
-    result = report.published_result()
-    assert simulation <= summary.pair(result, *readme.SIMULATION).ratio < simulation + 1
-    assert training <= summary.pair(result, *readme.TRAINING).ratio < training + 0.1
+    result = results.published_result()
+    assert simulation <= results.pair(result, *readme.SIMULATION).ratio < simulation + 1
+    assert training <= results.pair(result, *readme.TRAINING).ratio < training + 0.1
 
 
 def test_headline_is_refused_if_another_library_is_faster(monkeypatch):
-    real = summary.pair
-    monkeypatch.setattr(summary, "pair", lambda *round_: real(*round_)._replace(other="VMAS"))
+    real = results.pair
+    monkeypatch.setattr(results, "pair", lambda *round_: real(*round_)._replace(other="VMAS"))
     with pytest.raises(AssertionError, match="the fastest library is VMAS"):
         readme.headline()
 

@@ -150,5 +150,4 @@ def test_training_commands_of_tutorials_are_valid():
     command_lines = [line.removeprefix("!") for line in lines if re.match(r"!?gpu-envs train \w", line)]
     assert len(command_lines) >= 4
     for line in command_lines:
-        args, _ = parse_train(shlex.split(line)[2:])
-        assert args.env_id
+        assert parse_train(shlex.split(line)[2:])[0].env_id

@@ -7,8 +7,6 @@ from typing import Any
 import torch
 from torch import Tensor
 
-__all__ = ["CPU", "alias", "claim", "device_of", "is_pinned", "pin", "storage_of"]
-
 CPU = torch.device("cpu")
 
 

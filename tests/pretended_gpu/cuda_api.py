@@ -3,19 +3,15 @@
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from types import SimpleNamespace
 from typing import Any
 
 import torch
 
-from pretended_gpu.claims import CPU
-from pretended_gpu.generators import RealGenerator
 from pretended_gpu.graphs import graph_classes
 from pretended_gpu.state import GPUState
 from pretended_gpu.streams import Stream, stream_classes
-
-__all__ = ["TOTAL_MEMORY", "accelerator_functions", "cuda_functions"]
 
 TOTAL_MEMORY = 80 << 30
 """Memory of a pretended GPU [bytes]; the free memory is always three quarters of it."""
@@ -85,9 +81,6 @@ def _devices(gpu: GPUState) -> dict[str, Any]:
         gpu.resolve(target)
         gpu.synchronize("torch.cuda.synchronize", flagged=False)
 
-    def set_sync_debug_mode(mode: int | str) -> None:
-        gpu.sync_debug_mode = mode if isinstance(mode, str) else ("default", "warn", "error")[mode]
-
     return {
         "is_available": lambda: True,
         "is_initialized": lambda: gpu.initialized,
@@ -98,11 +91,9 @@ def _devices(gpu: GPUState) -> dict[str, Any]:
         "current_device": current_device,
         "set_device": set_device,
         "get_device_properties": properties,
-        "get_device_name": lambda target=None: properties(target).name,
         "get_device_capability": lambda target=None: CAPABILITY,
         "synchronize": synchronize,
-        "set_sync_debug_mode": set_sync_debug_mode,
-        "get_sync_debug_mode": lambda: ("default", "warn", "error").index(gpu.sync_debug_mode),
+        "set_sync_debug_mode": lambda mode: setattr(gpu, "sync_debug_mode", mode),
     }
 
 
@@ -136,28 +127,18 @@ def _memory(gpu: GPUState) -> dict[str, Any]:
         "mem_get_info": lambda device=None: (TOTAL_MEMORY * 3 // 4, TOTAL_MEMORY),
         "memory_allocated": lambda device=None: 0,
         "memory_reserved": lambda device=None: 0,
-        "max_memory_allocated": lambda device=None: 0,
-        "reset_peak_memory_stats": lambda device=None: None,
         "memory_stats": lambda device=None: {"allocation.all.allocated": gpu.allocations},
         "empty_cache": lambda: None,
     }
 
 
 def _random(gpu: GPUState) -> dict[str, Any]:
-    def generator(device: Any) -> RealGenerator:
-        chosen = gpu.resolve(device)
-        return gpu.default_generators[0 if chosen == CPU else chosen.index]
-
-    def on_all(call: Callable[[RealGenerator], Any]) -> None:
+    def seed_all(seed: int) -> None:
         for generator in gpu.default_generators:
-            call(generator)
+            generator.manual_seed(seed)
 
     return {
         "default_generators": gpu.default_generators,
-        "manual_seed": lambda seed: generator(None).manual_seed(seed) and None,
-        "manual_seed_all": lambda seed: on_all(lambda host_generator: host_generator.manual_seed(seed)),
-        "initial_seed": lambda: generator(None).initial_seed(),
-        "get_rng_state": lambda device="cuda": generator(device).get_state(),
-        "set_rng_state": lambda state, device="cuda": generator(device).set_state(state) and None,
-        "get_rng_state_all": lambda: [host_generator.get_state() for host_generator in gpu.default_generators],
+        "manual_seed": lambda seed: gpu.default_generators[gpu.current_device].manual_seed(seed) and None,
+        "manual_seed_all": seed_all,
     }

@@ -12,8 +12,6 @@ from torch.overrides import TorchFunctionMode
 from pretended_gpu.claims import CPU, claim, device_of, is_pinned, pin, storage_of
 from pretended_gpu.state import GPUState, call_site
 
-__all__ = ["FunctionMode"]
-
 Handler = Callable[..., Any]
 
 

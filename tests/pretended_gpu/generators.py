@@ -12,8 +12,6 @@ import torch
 from pretended_gpu.claims import CPU
 from pretended_gpu.state import NOT_PERMITTED, GPUState
 
-__all__ = ["RealGenerator", "default_generator_in_use", "device_of_generator", "generator_class", "known_generator"]
-
 RealGenerator = torch.Generator
 _KNOWN: WeakValueDictionary[int, Any] = WeakValueDictionary()
 """Generators that claim a device, by address: operations see another Python object of the same generator."""

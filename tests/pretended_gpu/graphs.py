@@ -27,8 +27,6 @@ from pretended_gpu.streams import Stream
 if TYPE_CHECKING:
     from pretended_gpu.operations import Operation
 
-__all__ = ["Capture", "Graph", "WeakMemory", "graph_classes"]
-
 
 class WeakMemory(NamedTuple):
     """Memory that a graph uses without keeping it."""
@@ -116,14 +114,6 @@ class Graph:
         if device_of_generator(generator).type != "cuda":
             raise RuntimeError("Expected a 'cuda' device type for generator but found 'cpu'")
         self.generators.append(generator)
-
-    def pool(self) -> tuple[int, int]:
-        """Return an identifier of the graph's memory."""
-        return (0, id(self))
-
-    def reset(self) -> None:
-        """Forget the recorded calls and free the memory of the graph."""
-        self.calls, self.operands = None, []
 
     def replay(self) -> None:
         """Repeat the recorded calls.

@@ -25,9 +25,6 @@ from pretended_gpu.state import GPUState
 from pretended_gpu.streams import Stream
 from pretended_gpu.warp_launches import launch_function, warp_devices
 
-__all__ = ["activate"]
-
-
 NUM_DEVICES = 2
 """Number of pretended GPUs."""
 

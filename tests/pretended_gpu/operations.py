@@ -15,8 +15,6 @@ from pretended_gpu.generators import RealGenerator, default_generator_in_use, de
 from pretended_gpu.graphs import tensors_in
 from pretended_gpu.state import GPUState, call_site
 
-__all__ = ["Operation", "OperationMode"]
-
 SYNCHRONIZING = {
     *("_local_scalar_dense", "is_nonzero", "equal", "allclose", "nonzero", "masked_select", "bincount", "multinomial"),
     *("_unique", "_unique2", "unique_dim", "unique_consecutive", "unique_dim_consecutive"),

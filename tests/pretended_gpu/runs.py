@@ -10,22 +10,9 @@ from typing import Any, NamedTuple
 import torch
 from torch import Tensor
 
-from trainers.algorithms import registry
+from trainers.algorithms import algorithm_specs
 from trainers.config.train_config import TrainConfig
 from trainers.runner.trainer import Trainer
-
-__all__ = [
-    "DEVICES",
-    "FEW_STEPS",
-    "ON_POLICY",
-    "REPLAY",
-    "SECOND",
-    "Run",
-    "assert_equal_runs",
-    "assert_equal_states",
-    "configuration",
-    "train",
-]
 
 DEVICES = ("cuda:0", "cuda:1")
 SECOND = DEVICES[1:]
@@ -55,7 +42,7 @@ class Run(NamedTuple):
 
 def configuration(env_id: str, algorithm: str, device: str, learner: Mapping[str, Any], **settings: Any) -> TrainConfig:
     """Return the configuration of a small training that learns within four iterations."""
-    on_policy = registry.find(algorithm).module.startswith("on_policy")
+    on_policy = algorithm_specs.find(algorithm).module.startswith("on_policy")
     if algorithm in ("a2c", "impala") and settings.get("cuda_graph", True):
         learner = {"optimizer": "adam", **learner}  # the form of RMSprop that can be captured rounds differently
     defaults = {"num_envs": 8, "total_steps": 10**6, "seed": 3, "num_threads": 1, "eval_episodes": 4, "engine": "torch"}
@@ -64,7 +51,7 @@ def configuration(env_id: str, algorithm: str, device: str, learner: Mapping[str
         env_id,
         ENV_SETTINGS.get(env_id, {}),
         algorithm=algorithm,
-        learner=registry.find(algorithm).settings(**{**(ON_POLICY if on_policy else REPLAY), **learner}),
+        learner=algorithm_specs.find(algorithm).settings(**{**(ON_POLICY if on_policy else REPLAY), **learner}),
         device=device,
         checkpoint_interval=2,
         **settings,

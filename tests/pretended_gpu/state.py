@@ -5,7 +5,6 @@ from __future__ import annotations
 import contextlib
 import sys
 import threading
-import warnings
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
@@ -18,8 +17,6 @@ from pretended_gpu.claims import CPU
 if TYPE_CHECKING:
     from pretended_gpu.graphs import Capture
     from pretended_gpu.streams import Stream
-
-__all__ = ["Event", "GPUState", "Observed"]
 
 ROOT = Path(__file__).parents[2]
 HERE = str(Path(__file__).parent)
@@ -56,7 +53,7 @@ class GPUState:
     Attributes:
         num_devices: Number of GPUs.
         capture: The capture of a CUDA graph in progress, if any.
-        sync_debug_mode: "default", "warn" or "error", as in torch.cuda.set_sync_debug_mode.
+        sync_debug_mode: "default" or "error", as in torch.cuda.set_sync_debug_mode.
         synchronizations: Waits of the host for the device so far.
         graph_launches: Replays of CUDA graphs so far.
         kernel_launches: Number of launches outside of graphs so far.
@@ -152,8 +149,6 @@ class GPUState:
             raise RuntimeError(f"CUDA error: {NOT_PERMITTED}: synchronization by {event}")
         if flagged and self.sync_debug_mode == "error":
             raise RuntimeError(f"called a synchronizing CUDA operation: {event}")
-        if flagged and self.sync_debug_mode == "warn":
-            warnings.warn(f"called a synchronizing CUDA operation: {event}", stacklevel=2)
 
     def copy(self, source: torch.device, target: torch.device, asynchronous: bool) -> None:
         """Count a copy between devices.

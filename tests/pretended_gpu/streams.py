@@ -10,8 +10,6 @@ import torch
 
 from pretended_gpu.state import GPUState
 
-__all__ = ["Stream", "TimingEvent", "stream_classes"]
-
 
 class Stream:
     """Stand-in for torch.cuda.Stream."""
@@ -39,10 +37,6 @@ class Stream:
     def synchronize(self) -> None:
         """Count a wait of the host."""
         self.gpu.synchronize("Stream.synchronize")
-
-    def query(self) -> bool:
-        """Return True: all work has ended."""
-        return True
 
     def is_capturing(self) -> bool:
         """Return whether a graph is captured on this stream."""
@@ -93,13 +87,6 @@ class TimingEvent:
     def synchronize(self) -> None:
         """Count a wait of the host."""
         self.gpu.synchronize("Event.synchronize", flagged=False)
-
-    def wait(self, stream: Stream | None = None) -> None:
-        """Do nothing: earlier work has ended."""
-
-    def query(self) -> bool:
-        """Return True: all work has ended."""
-        return True
 
 
 def stream_classes(gpu: GPUState) -> tuple[type[Stream], type[TimingEvent]]:

@@ -9,7 +9,7 @@ from checkpoints import assert_equal_checkpoints
 from small_commands import SMALL
 
 from pretended_gpu.runs import DEVICES, SECOND, assert_equal_states, configuration
-from trainers.algorithms.registry import ALGORITHMS
+from trainers.algorithms.algorithm_specs import ALGORITHMS
 from trainers.cli.clone import clone_command
 from trainers.cli.evaluate import eval_command
 from trainers.cli.train import train_command
@@ -29,40 +29,29 @@ def config_of(name, device, env_id=None, **learner):
     return dataclasses.replace(config, total_steps=steps, **settings)
 
 
-def assert_resumes_on_a_gpu(config, folder):
-    """Resume a run of the CPU from its middle; the last checkpoints of the continued runs are equal."""
-    reference = Trainer(config, folder / "whole")
+GRU = {"network": "gru"}
+RESUMED = {
+    **{name: (config_of(name, "cpu"), SECOND) for name in ALGORITHMS},
+    "ppo-gru": (config_of("ppo", "cpu", "TagContinuous-v0", **GRU), SECOND),
+    "qmix-gru": (config_of("qmix", "cpu", "SimpleSpread-v0", window=4, **GRU), SECOND),
+    "ppo-gru from a GPU": (config_of("ppo", "cuda:0", **GRU), ("cpu", *SECOND)),
+}
+"""Configurations of runs, and the devices on which they go on."""
+
+
+@pytest.mark.parametrize("case", RESUMED)
+def test_run_is_resumed_on_another_device_bit_for_bit(case, tmp_path):
+    """From its middle; the last checkpoints of the continued runs are equal."""
+    config, devices = RESUMED[case]
+    reference = Trainer(config, tmp_path / "whole")
     for _ in range(4):
         reference.iterate()
-    middle = checkpoint.load(folder / "whole")
+    middle = checkpoint.load(tmp_path / "whole")
     assert middle.iteration == 4
     last = reference.run()
-    for device in SECOND:
+    for device in devices:
         moved = dataclasses.replace(config, device=device)
-        assert_equal_checkpoints(last, Trainer(moved, folder / device, middle).run())
-
-
-@pytest.mark.parametrize("name", ALGORITHMS)
-def test_run_of_the_cpu_is_resumed_bit_for_bit(name, tmp_path):
-    assert_resumes_on_a_gpu(config_of(name, "cpu"), tmp_path)
-
-
-@pytest.mark.parametrize("name", ["ppo", "qmix"])
-def test_recurrent_run_of_the_cpu_is_resumed_bit_for_bit(name, tmp_path):
-    env_id, learner = ("TagContinuous-v0", {}) if name == "ppo" else ("SimpleSpread-v0", {"window": 4})
-    assert_resumes_on_a_gpu(config_of(name, "cpu", env_id, network="gru", **learner), tmp_path)
-
-
-def test_run_of_a_gpu_is_resumed_on_the_cpu_and_on_another_gpu(tmp_path):
-    config = config_of("ppo", "cuda:0", network="gru")
-    reference = Trainer(config, tmp_path / "whole")
-    reference.iterate()
-    reference.iterate()
-    middle = checkpoint.load(tmp_path / "whole")
-    last = reference.run()
-    for device in ("cpu", "cuda:1"):
-        resumed = Trainer(dataclasses.replace(config, device=device), tmp_path / device, middle).run()
-        assert_equal_checkpoints(last, resumed)
+        assert_equal_checkpoints(last, Trainer(moved, tmp_path / device, middle).run())
 
 
 def outputs(run: Path, folder: Path, device: str) -> dict[str, object]:

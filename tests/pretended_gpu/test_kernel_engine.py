@@ -3,10 +3,10 @@
 import pytest
 import torch
 
-from gpu_envs.runtime.rollout.network_form import MAX_THREAD_WIDTH
+from gpu_envs.runtime.rollout.packed_weights import MAX_THREAD_WIDTH
 from league.game import Game
-from league.rollout.kernel_matchups import plays_in_kernels
-from league.rollout.matchups import simulate_matchups
+from league.matchups.kernel_matchups import plays_in_kernels
+from league.matchups.matchups import simulate_matchups
 from pretended_gpu.runs import FEW_STEPS, assert_equal_runs, configuration, on_host, train
 from trainers.algorithms.on_policy.kernel_engine import KernelEngine
 from trainers.algorithms.on_policy.ppo import PPO, PPOConfig

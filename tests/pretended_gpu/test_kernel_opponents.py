@@ -5,9 +5,9 @@ import torch
 
 from gpu_envs.errors import ConfigError
 from league.game import Game
+from league.matchups.best_response import BestResponseTraining
+from league.matchups.matchup_distribution import MatchupDistribution
 from league.policies.random import RandomPolicy
-from league.rollout.best_response import BestResponseTraining
-from league.rollout.matchup_distribution import MatchupDistribution
 from pretended_gpu.runs import assert_equal_states, configuration, on_host
 from trainers.models.kernel_networks import kernel_policies
 from trainers.runner.collector import Collector

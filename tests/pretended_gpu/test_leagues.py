@@ -8,14 +8,14 @@ import small_league
 import torch
 
 from league.game import Game
+from league.league_algorithms import ALGORITHMS, find
+from league.matchups.opponent_sampler import OpponentSampler
 from league.psro.config import PSROConfig
-from league.psro.variants.registry import VARIANTS
-from league.registry import ALGORITHMS, find
-from league.rollout.opponent_sampler import OpponentSampler
-from league.rollout.seat_policies import SeatPolicies
+from league.psro.psro import VARIANTS
 from league.storage import run_config
 from league.storage.open_run import open_run
 from pretended_gpu.runs import DEVICES, SECOND
+from trainers.models.policy_set import PolicySet
 
 KUHN = Game.of("KuhnPoker-v0")
 TAG = Game.of("SimpleTag-v0", {"max_episode_steps": 5})
@@ -52,25 +52,24 @@ def shapes_of_a_gpu(monkeypatch):
 
     Otherwise the CPU skips worlds without a decision, so that the policies draw fewer random numbers.
     """
-    make, act, observe = SeatPolicies.__init__, OpponentSampler.act, OpponentSampler.observe
+    make, act, observe = PolicySet.__init__, OpponentSampler.act, OpponentSampler.observe
 
     def make_policies(self, *arguments):
         make(self, *arguments)
-        for part in (self, *self.parts):
-            part.on_cpu = False
+        self.skips = False
 
     def act_everywhere(self, core, info, into):
         if core.device.type == "cuda":
             return act(self, core, info, into)
         for seat, policies in self.seat_policies.items():
             policies.assign_on_device(self.assigned[:, seat])
-            policies.act(core.obs, info, into=into)
+            policies.act(core.obs, info, into)
         return None
 
     def observe_every_step(self, core, info, restarted):
         observe(self, SimpleNamespace(device=torch.device("cuda")), info, restarted)
 
-    monkeypatch.setattr(SeatPolicies, "__init__", make_policies)
+    monkeypatch.setattr(PolicySet, "__init__", make_policies)
     monkeypatch.setattr(OpponentSampler, "act", act_everywhere)
     monkeypatch.setattr(OpponentSampler, "observe", observe_every_step)
 
@@ -92,54 +91,39 @@ def play(name, game, folder, device, **settings):
     return psro_runs.contents(folder)
 
 
-def assert_equal_on_devices(name, game, folder, devices=SECOND, **settings):
-    expected = play(name, game, folder / "cpu", "cpu", **settings)
+ASYNCHRONOUS = {"asynchronous": True, "iterations": 1}
+"""In one process tasks finish in the order of their submission, so that results are equal."""
+SETTINGS_OF_VARIANTS = {"pipeline": {"pipeline_depth": 2}, "xdo": {"oracle": "exact"}}
+CASES = {
+    **{name: (name, KUHN if name == "psro" else small_league.RPS, {}) for name in ALGORITHMS},
+    **{
+        f"psro, {variant}": (
+            "psro",
+            Game.of("RockPaperScissors-v0") if variant == "rectified" else KUHN,
+            {"variant": variant, **SETTINGS_OF_VARIANTS.get(variant, {})},
+        )
+        for variant in VARIANTS
+    },
+    "psro, many agents": ("psro", TAG, {}),
+    "psro, asynchronous": ("psro", KUHN, {"variant": "pipeline", "pipeline_depth": 2, **ASYNCHRONOUS}),
+    "alphastar, many agents": ("alphastar", TAG, {}),
+    "alphastar, asynchronous": ("alphastar", small_league.RPS, ASYNCHRONOUS),
+    "self_play, three seats": ("self_play", THREE, {}),
+    "self_play, teams": ("self_play", TEAMS, {}),
+}
+"""League algorithm, game and settings."""
+
+
+@pytest.mark.usefixtures("gpu")
+@pytest.mark.parametrize(
+    "case", [pytest.param(case, marks=() if case == "self_play" else pytest.mark.slow) for case in CASES]
+)
+def test_league_equals_the_cpu(case, tmp_path):
+    name, game, settings = CASES[case]
+    expected = play(name, game, tmp_path / "cpu", "cpu", **settings)
     assert expected["policies"]
     assert expected["cells"][1]
-    for device in devices:
-        actual = play(name, game, folder / device, device, **settings)
+    for device in DEVICES if case == "fictitious_self_play" else SECOND:
+        actual = play(name, game, tmp_path / device, device, **settings)
         for part, value in expected.items():
             assert actual[part] == value, part
-
-
-@pytest.mark.usefixtures("gpu")
-@pytest.mark.parametrize(
-    "name", [pytest.param(name, marks=() if name == "self_play" else pytest.mark.slow) for name in ALGORITHMS]
-)
-def test_league_equals_the_cpu(name, tmp_path):
-    game = KUHN if name == "psro" else small_league.RPS
-    assert_equal_on_devices(name, game, tmp_path, DEVICES if name == "fictitious_self_play" else SECOND)
-
-
-@pytest.mark.slow
-@pytest.mark.usefixtures("gpu")
-@pytest.mark.parametrize("variant", VARIANTS)
-def test_psro_variant_equals_the_cpu(variant, tmp_path):
-    game = Game.of("RockPaperScissors-v0") if variant == "rectified" else KUHN
-    settings = {"pipeline": {"pipeline_depth": 2}, "xdo": {"oracle": "exact"}}.get(variant, {})
-    assert_equal_on_devices("psro", game, tmp_path, variant=variant, **settings)
-
-
-@pytest.mark.slow
-@pytest.mark.usefixtures("gpu")
-@pytest.mark.parametrize("name", ["psro", "alphastar"])
-def test_league_of_many_agents_equals_the_cpu(name, tmp_path):
-    assert_equal_on_devices(name, TAG, tmp_path)
-
-
-@pytest.mark.slow
-@pytest.mark.usefixtures("gpu")
-@pytest.mark.parametrize(
-    ("name", "settings"), [("alphastar", {}), ("psro", {"variant": "pipeline", "pipeline_depth": 2})]
-)
-def test_asynchronous_league_equals_the_cpu(name, settings, tmp_path):
-    """In one process tasks finish in the order of their submission, so the results are equal."""
-    game = KUHN if name == "psro" else small_league.RPS
-    assert_equal_on_devices(name, game, tmp_path, asynchronous=True, iterations=1, **settings)
-
-
-@pytest.mark.slow
-@pytest.mark.usefixtures("gpu")
-@pytest.mark.parametrize("game", [THREE, TEAMS], ids=["three seats", "teams"])
-def test_league_of_many_seats_or_teams_equals_the_cpu(game, tmp_path):
-    assert_equal_on_devices("self_play", game, tmp_path)

@@ -1,7 +1,11 @@
-"""Trainings on the pretended GPU, with captured rollouts, equal those on the CPU bit for bit."""
+"""Trainings on the pretended GPU, with captured rollouts and updates, equal those on the CPU bit for bit.
+
+The host waits only when it writes a log.
+"""
 
 import pytest
 
+from gpu_envs.runtime import cuda_graph
 from pretended_gpu.runs import (
     DEVICES,
     FEW_STEPS,
@@ -12,7 +16,8 @@ from pretended_gpu.runs import (
     on_host,
     train,
 )
-from trainers.algorithms.registry import ALGORITHMS
+from trainers.algorithms.algorithm_specs import ALGORITHMS
+from trainers.base.captured_updates import CapturedUpdates
 from trainers.runner.trainer import Trainer
 
 LEARNERS = ("ppo", "appo", "a2c", "impala", "pg")
@@ -25,6 +30,15 @@ def cnn(*image):
     return {"network": "cnn", "image": image, "conv_filters": (4,)}
 
 
+FURTHER = [
+    ("CartPole-v1", "dqn", {"prioritized": True, "n_step": 3, "dueling": True, "double": True, "target_every": 3}),
+    ("SimpleSpread-v0", "qmix", GRU | {"window": 4, "target_every": 2}),
+    ("Pendulum-v1", "sac", {"learn_temperature": False}),
+    ("Pendulum-v1", "ppo", {"clip_range_vf": 0.2}),
+    ("SimpleTag-v0", "ppo", {"target_kl": 0.01, "normalize_obs": True, "entropy_coef_final": 0.0}),
+    ("TagContinuous-v0", "ppo", {"target_kl": 1e-3, "num_epochs": 3}),
+]
+"""Further settings of updates."""
 CASES = [
     # every on-policy algorithm, and every learner with every network and every input of the critic that it accepts
     *(("SimpleTag-v0", name, {}) for name in ON_POLICY),
@@ -48,9 +62,9 @@ CASES = [
     *(("Pendulum-v1", name, {}) for name in ("td3", "ddpg")),
     *(("Pendulum-v1", name, cnn(1, 1, 3)) for name in ("td3", "ddpg", "sac")),
     *(("SimpleSpread-v0", name, cnn(2, 3, 3)) for name in ("dqn", "qmix", "vdn", "maddpg", "matd3", "masac")),
-    ("CartPole-v1", "dqn", {"prioritized": True, "n_step": 3, "dueling": True, "double": True}),
-    ("SimpleTag-v0", "ppo", {"target_kl": 0.01, "normalize_obs": True, "entropy_coef_final": 0.0}),
+    *FURTHER,
 ]
+FIRST = [next(case for case in CASES if case[1] == name) for name in ALGORITHMS]
 
 
 def name_of(case):
@@ -59,15 +73,17 @@ def name_of(case):
     return "-".join([env_id, algorithm, *(f"{name}={value}" for name, value in learner.items())])
 
 
-QUICK = ("CartPole-v1", "ppo", FEW_STEPS)
-ALL = [
-    pytest.param(case, marks=() if case == QUICK else pytest.mark.slow, id=name_of(case)) for case in (QUICK, *CASES)
-]
+PPO = ("CartPole-v1", "ppo", FEW_STEPS)
+QUICK = (PPO, ("Pendulum-v1", "td3", {}))
 
 
-@pytest.mark.parametrize("case", ALL)
+def parameters(cases):
+    return [pytest.param(case, marks=() if case in QUICK else pytest.mark.slow, id=name_of(case)) for case in cases]
+
+
+@pytest.mark.parametrize("case", parameters((PPO, *CASES)))
 def test_training_equals_the_cpu(case, gpu, tmp_path):
-    """Rollouts are captured; evaluations and checkpoints are part of the run."""
+    """Rollouts and updates are captured; evaluations and checkpoints are part of the run."""
     env_id, algorithm, learner = case
     expected = train(configuration(env_id, algorithm, "cpu", learner), tmp_path / "cpu")
     assert not gpu.synchronizations
@@ -79,14 +95,10 @@ def test_training_equals_the_cpu(case, gpu, tmp_path):
         assert gpu.current_device == 0
 
 
-def test_cases_have_every_algorithm():
-    assert {algorithm for _, algorithm, _ in CASES} == ALGORITHMS.keys()
-
-
 @pytest.mark.slow
-@pytest.mark.parametrize("name", ALGORITHMS)
-def test_rollout_without_a_graph_equals_the_cpu_and_does_not_wait(name, gpu, tmp_path):
-    env_id, learner = next((env_id, learner) for env_id, algorithm, learner in CASES if algorithm == name)
+@pytest.mark.parametrize("case", FIRST, ids=name_of)
+def test_rollout_without_a_graph_equals_the_cpu_and_does_not_wait(case, gpu, tmp_path):
+    env_id, name, learner = case
     trainers = [
         Trainer(configuration(env_id, name, device, learner, cuda_graph=False), tmp_path / device)
         for device in ("cpu", *(DEVICES if name == "ppo" else SECOND))
@@ -104,3 +116,90 @@ def test_rollout_without_a_graph_equals_the_cpu_and_does_not_wait(name, gpu, tmp
         assert_equal_states(expected, state)
     for trainer in trainers:
         trainer.log.close()
+
+
+# ---------------------------------------------------------------- captured updates
+
+
+def trainer_of(case, folder, device="cuda:0"):
+    env_id, algorithm, learner = case
+    return Trainer(configuration(env_id, algorithm, device, learner, eval_episodes=0), folder)
+
+
+@pytest.mark.parametrize("case", parameters((PPO, *FIRST, *FURTHER)))
+def test_host_does_not_wait_between_two_logs(case, gpu, tmp_path):
+    trainer = trainer_of(case, tmp_path)
+    for _ in range(3):
+        trainer.iterate()
+    learners = [assignment.learner for assignment in trainer.assignments.values()]
+    with gpu.observe() as events:
+        trainer.collector.collect()
+    assert not events.synchronizations
+    assert len(events.graph_launches) == 1
+    for learner in learners:
+        steps = getattr(learner.config, "updates", 1)  # of a replay learner; else one graph of all epochs
+        with gpu.observe() as events:
+            assert learner.update()
+        assert not events.synchronizations
+        assert len(events.graph_launches) == steps
+    with gpu.observe() as events:
+        trainer.learners.update(5, str)
+    assert events.synchronizations  # metrics are read
+
+
+@pytest.fixture
+def captures(monkeypatch):
+    """Names of the captured functions, in order."""
+    names = []
+    capture = CapturedUpdates._capture
+
+    def counted(self, update):
+        names.append(update)
+        return capture(self, update)
+
+    monkeypatch.setattr(CapturedUpdates, "_capture", counted)
+    return names
+
+
+@pytest.mark.slow
+def test_graph_stays_after_a_load_and_is_captured_again_after_a_move(gpu, captures, tmp_path):
+    case = ("CartPole-v1", "ppo", {})
+    trainer, other = trainer_of(case, tmp_path / "one"), trainer_of(case, tmp_path / "other")
+    for _ in range(2):
+        trainer.iterate()
+        other.iterate()
+    assert len(captures) == 2
+    state = {name: value.clone() if hasattr(value, "clone") else value for name, value in trainer.state_dict().items()}
+    trainer.iterate()
+    trainer.learners.load_state_dict(state)
+    trainer.collector.load_state_dict(state)
+    trainer.iterate()
+    other.iterate()
+    assert len(captures) == 2
+    assert trainer.row["agent/policy_loss"] == other.row["agent/policy_loss"]
+    learner = trainer.assignments["agent"].learner
+    for moments in learner.optimizer.state.values():
+        moments["exp_avg"] = moments["exp_avg"].clone()
+    trainer.iterate()
+    other.iterate()
+    assert len(captures) == 3
+    assert trainer.row["agent/policy_loss"] == other.row["agent/policy_loss"]
+
+
+def test_failed_update_leaves_the_learner_unchanged(gpu, tmp_path, monkeypatch):
+    trainer = trainer_of(PPO, tmp_path)
+    trainer.collector.collect()
+    learner = trainer.assignments["agent"].learner
+    state = {name: value.clone() for name, value in learner.state_dict().items() if hasattr(value, "clone")}
+    learn = learner._learn
+
+    def fails():
+        learn()
+        raise RuntimeError("planted")
+
+    monkeypatch.setattr(learner, "_learn", fails)
+    with pytest.raises(RuntimeError, match="planted"):
+        learner.update()
+    after = learner.state_dict()
+    assert all(after[name].equal(value) for name, value in state.items())
+    assert cuda_graph.WARM_UPS > 0

@@ -14,8 +14,6 @@ from pretended_gpu.claims import storage_of
 from pretended_gpu.state import GPUState, call_site
 from pretended_gpu.streams import Stream
 
-__all__ = ["Launch", "launch_function", "warp_devices"]
-
 
 def warp_devices(count: int) -> list[wp.Device]:
     """Return GPUs as Warp sees them, which allocate as the CPU does."""

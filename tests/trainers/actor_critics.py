@@ -2,9 +2,6 @@
 
 import dataclasses
 
-import pytest
-import torch
-
 from trainers.algorithms.on_policy.a2c import A2C, A2CConfig
 from trainers.algorithms.on_policy.ppo import PPO, PPOConfig
 from trainers.base.learner_spec import LearnerSpec
@@ -15,6 +12,7 @@ SMALL = {"rollout_length": 8, "hidden_sizes": (16,), "learning_rate": 0.01}
 
 
 KINDS = {
+    "ppo": ("ppo", PPOConfig(**SMALL, num_minibatches=2)),
     "mappo": ("mappo", PPOConfig(**SMALL, critic_input="state", num_minibatches=2)),
     "recurrent": ("ppo", PPOConfig(**SMALL, network="gru", num_minibatches=2)),
     "recurrent mappo": ("mappo", PPOConfig(**SMALL, network="gru", critic_input="state", num_minibatches=2)),
@@ -44,12 +42,3 @@ def learner_for(kind: str, core, state_width: int = 0, seed: int = 0, **changes)
         state_width=state_width,
     )  # fmt: skip
     return (A2C if algorithm == "a2c" else PPO)(config, problem)
-
-
-@pytest.fixture(autouse=True)
-def one_thread():
-    """Compute with one thread, and restore their number; autouse in each file that imports it."""
-    num_threads = torch.get_num_threads()
-    torch.set_num_threads(1)
-    yield
-    torch.set_num_threads(num_threads)

@@ -12,13 +12,13 @@ from pathlib import Path
 import torch
 from torch import distributed
 
-from trainers.algorithms import registry
+from trainers.algorithms import algorithm_specs
 from trainers.base.shard import Shard
 from trainers.config.train_config import TrainConfig
 from trainers.distributed import checkpoint_state
 from trainers.runner.trainer import Trainer
 from trainers.storage import checkpoint
-from trainers.storage.sharded_checkpoint import load_on_rank0
+from trainers.storage.checkpoint import load_on_rank0
 
 TAG = {"num_taggers": 3, "num_runners": 3, "grid_length": 0.7, "episode_length": 10}
 PPO = {"rollout_length": 8, "num_epochs": 2, "num_minibatches": 3, "hidden_sizes": (16,), "learning_rate": 0.003}
@@ -68,7 +68,7 @@ WORLDS, ITERATIONS = 7, 5
 
 def config(run):
     env_id, env, algorithm, settings = {**RUNS, **MORE_RUNS}[run]
-    learner = registry.find(algorithm).settings(**settings)
+    learner = algorithm_specs.find(algorithm).settings(**settings)
     return TrainConfig(
         env_id, env, algorithm=algorithm, learner=learner, num_envs=WORLDS, seed=3, num_threads=1,
         total_steps=WORLDS * learner.rollout_length * ITERATIONS,

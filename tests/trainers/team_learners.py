@@ -1,10 +1,8 @@
 """Small learners of a team, QMIX and VDN, for several test files."""
 
-import pytest
-import torch
 from gymnasium import spaces
 
-from trainers.algorithms import registry
+from trainers.algorithms import algorithm_specs
 from trainers.algorithms.off_policy.qmix import QMIX
 from trainers.base.learner_spec import LearnerSpec
 from trainers.base.transition import Transition
@@ -22,16 +20,8 @@ FAST = {
 GRU = {"network": "gru", "window": 3, "burn_in": 1}
 
 
-@pytest.fixture(autouse=True)
-def one_thread():
-    num_threads = torch.get_num_threads()
-    torch.set_num_threads(1)
-    yield
-    torch.set_num_threads(num_threads)
-
-
 def learner_for(core, kind: str = "qmix", total_steps: int = 8_000, seed: int = 0, **settings) -> QMIX:
-    algorithm = registry.find(kind)
+    algorithm = algorithm_specs.find(kind)
     space, masked = core.action_spaces[core.possible_agents[0]], core.action_mask is not None
     config = algorithm.settings(**{**FAST, **settings})
     width = CriticState(core, config.central_input).width

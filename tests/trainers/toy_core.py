@@ -13,13 +13,12 @@ import torch
 from gymnasium import spaces
 from torch import Tensor
 
-from warp_kernels.rules import Rules
-
 
 class ToyCore:
     """Base with deaths, autoreset and statistics; subclasses define `_start`, `_play` and `_observe`."""
 
     render_fps = 5
+    resumes_episodes = True
 
     def __init__(self, num_envs: int, groups: dict[str, tuple[int, ...]], limit: int, seed: int = 0) -> None:
         self.id, self.config, self.limit = type(self).__name__, SimpleNamespace(), limit
@@ -30,7 +29,8 @@ class ToyCore:
                 results=(),
                 roles={},
                 zero_sum=False,
-                rules=Rules("toy", object, object, 1, 1, False, (), None),
+                truncation_interval=limit,
+                fingerprint="toy",
             ),
             None,
         )
@@ -96,9 +96,6 @@ class ToyCore:
         if bool(ended.any()):
             self._restart(ended)
         return self.obs, self.reward, self.terminated, self.truncated, self.info
-
-    def state(self) -> Tensor:
-        return self.obs.flatten(1).clone()
 
     def get_state(self) -> dict[str, Tensor]:
         live = {name: getattr(self, name) for name in (*LIVE, *INFO)} | self.worlds

@@ -80,9 +80,9 @@ def test_unknown_architecture_is_refused():
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize(("env_id", "schedule"), [("SimpleTag-v0", "fused"), ("TagContinuous-v0", "phased")])
-def test_compiles_for_the_newest_architecture(env_id, schedule, newest, tmp_path):
-    """The slow tests below compile more for it."""
+@SCHEDULES
+@pytest.mark.parametrize("env_id", ["SimpleTag-v0", "TagContinuous-v0", *FEW])
+def test_all_of_it_compiles_for_the_newest_architecture(env_id, schedule, newest, tmp_path):
     assert_rules_compile(rules_of(env_id, {}), schedule, tmp_path, [newest])
 
 
@@ -160,19 +160,7 @@ def test_optimizer_compiles_for_the_newest_architecture(newest, tmp_path):
     assert_compiles(build_optimizer()[0].module, tmp_path, [newest])
 
 
-@pytest.mark.slow
-def test_optimizer_compiles_for_cuda(tmp_path):
-    assert_compiles(build_optimizer()[0].module, tmp_path, [H100])
-
-
 # tests/libraries/test_ptxas.py compiles all kernels of all environments with their default settings.
-
-
-@pytest.mark.slow
-@SCHEDULES
-@pytest.mark.parametrize("env_id", FEW)
-def test_all_of_it_compiles_for_cuda(env_id, schedule, newest, tmp_path):
-    assert_rules_compile(rules_of(env_id, {}), schedule, tmp_path, [newest])
 
 
 @pytest.mark.slow

@@ -15,8 +15,6 @@ from trainers.buffers.rollout_buffer import RolloutBuffer
 from trainers.models.overrides import override_of
 from trainers.models.policy import Policy
 
-__all__ = ["STORES", "CentralInput", "Learner", "SkipsUpdates", "replaced_method"]
-
 STORES = ("begin_step", "store_action", "end_step")
 """Methods of a rollout with which `act` and `observe` fill it; kernels fill it as a whole."""
 

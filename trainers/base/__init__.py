@@ -28,15 +28,4 @@ __all__ = [
     "setting",
 ]
 
-__getattr__, __dir__ = lazy_exports(
-    __name__,
-    {
-        **dict.fromkeys(("AgentGroup", "make_agent_group"), "trainers.base.agent_group"),
-        **dict.fromkeys(("LOCAL_REDUCER", "GradientReducer", "MinibatchSampler"), "trainers.base.gradients"),
-        **dict.fromkeys(("AgentSpec", "LearnerSpec"), "trainers.base.learner_spec"),
-        **dict.fromkeys(("check_settings", "setting"), "gpu_envs.utils.settings"),
-        "Shard": "trainers.base.shard",
-        "State": "trainers.base.state",
-        "Transition": "trainers.base.transition",
-    },
-)
+__getattr__, __dir__ = lazy_exports(__name__)

@@ -5,34 +5,13 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from functools import partial
-from typing import Any, Protocol
+from typing import Any
 
 import torch
-from torch import Tensor, nn
+from torch import Tensor
 
 from gpu_envs.runtime import cuda_graph
 from gpu_envs.runtime.cuda_graph import CapturedFunction
-from trainers.base.gradients import GradientReducer
-
-__all__ = ["CapturedUpdates", "TrainedLearner"]
-
-
-class TrainedLearner(Protocol):
-    """Attributes of a learner that `CapturedUpdates` uses."""
-
-    device: torch.device
-    """Device of all tensors."""
-    generator: torch.Generator
-    """The only generator that the functions draw from."""
-    reducer: GradientReducer
-    """Takes the gradient steps; only some can be captured."""
-    optimizers: dict[str, torch.optim.Optimizer]
-    """Optimizers by name, whose moments start as zeros."""
-
-    @property
-    def net(self) -> nn.Module:
-        """Networks that the functions change."""
-        ...
 
 
 @dataclass
@@ -56,7 +35,7 @@ class CapturedUpdates:
     def __init__(
         self,
         enabled: bool,
-        learner: TrainedLearner,
+        learner: Any,
         read: Callable[[], Iterable[Tensor]],
         changed: Callable[[], Iterable[Tensor]] = tuple,
     ) -> None:
@@ -64,12 +43,13 @@ class CapturedUpdates:
 
         Args:
             enabled: Capture the functions. Otherwise they are called, on any device.
-            learner: Learner whose networks and optimizers the functions change.
+            learner: `trainers.algorithms.learner.Learner` whose networks and optimizers the functions change. They
+                draw from no other generator than its own.
             read: Returns the other tensors, of any shapes, that the functions use and that could be replaced.
             changed: Returns the tensors outside the learner that the functions change.
         """
         self.enabled: bool = enabled and learner.device.type == "cuda"
-        self._learner, self._read, self._changed_besides = learner, read, changed
+        self._learner, self._read, self._changed_tensors = learner, read, changed
         self.pool: Any = None
         """Memory pool that the graphs share with others that never run at the same time; None: one for each graph."""
         self._recorded: dict[str, _RecordedUpdate] = {}
@@ -104,7 +84,7 @@ class CapturedUpdates:
         for optimizer in self._learner.optimizers.values():
             for state in optimizer.state.values():
                 yield from (value for value in state.values() if isinstance(value, Tensor))
-        yield from self._changed_besides()
+        yield from self._changed_tensors()
 
     def _addresses(self) -> tuple[int, ...]:
         groups = [group for optimizer in self._learner.optimizers.values() for group in optimizer.param_groups]

@@ -2,16 +2,16 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable
 
 import torch
 from torch import Tensor, nn
 
+from gpu_envs.definition.id_modules import named_object
+from gpu_envs.errors import ConfigError, shown
 from trainers.base.optimizers import step_where
 from trainers.base.state import parameters_of
-
-__all__ = ["LOCAL_REDUCER", "GradientReducer", "MinibatchSampler", "linear_schedule"]
-
 
 LAST_KEY = 2**62  # sort key after all random ones
 
@@ -51,7 +51,7 @@ class MinibatchSampler:
             order = torch.randperm(self.size, generator=generator, device=self.device)
             return [(rows, None) for rows in order.tensor_split(number)]
         # `randperm` of few rows on a GPU uses the host. Rows without decisions come last, so all minibatches get
-        # equally many rows with one.
+        # the same number of rows with one.
         keys = torch.randint(LAST_KEY, (self.size,), generator=generator, device=self.device)
         order = keys.masked_fill(~self._valid, LAST_KEY).argsort()
         return [(order[first::number], None) for first in range(number)]
@@ -184,6 +184,32 @@ LOCAL_REDUCER = GradientReducer()
 """Reducer of a single process."""
 
 
+Schedule = Callable[[float, float, float], float]
+"""Function (start, end, progress) -> value between `start` (progress 0) and `end` (progress 1 and beyond)."""
+
+
 def linear_schedule(start: float, end: float, progress: float) -> float:
     """Return the value between `start` (progress 0) and `end` (progress 1 and beyond)."""
     return start + min(progress, 1.0) * (end - start)
+
+
+def find_schedule(setting: str, name: str) -> Schedule:
+    """Return the schedule "linear", or by "module:NAME" one along a function of a module that is imported already.
+
+    The function maps progress in [0, 1] to the share of the way from the start to the end, linear: progress itself.
+
+    Args:
+        setting: Name of the setting, for messages.
+        name: Name of the schedule.
+
+    Raises:
+        ConfigError: The name is no function of progress, or the function does not return finite numbers.
+    """
+    if name == "linear":
+        return linear_schedule
+    share = named_object(setting, name, ["progress"])
+    for progress in (0.0, 0.5, 1.0):
+        value = share(progress)
+        if isinstance(value, bool) or not isinstance(value, int | float) or not math.isfinite(value):
+            raise ConfigError(f"{setting} {name!r}: expected a finite number, got {shown(value)}")
+    return lambda start, end, progress: start + float(share(min(progress, 1.0))) * (end - start)

@@ -12,8 +12,6 @@ from gymnasium import spaces
 from gpu_envs.errors import ConfigError
 from trainers.base.shard import Shard
 
-__all__ = ["ENGINES", "AgentSpec", "LearnerSpec", "ObservationLayout"]
-
 ENGINES = ("auto", "torch", "kernel")
 """Values of `engine`: kernels where they pay, never, or wherever they support the policy."""
 
@@ -26,6 +24,12 @@ class ObservationLayout:
     """Shapes by name; an image alone is the block "observation". {}: the observation is a vector."""
     channels_last: bool = False
     """Whether images, which are blocks of three axes, are (height, width, channels)."""
+    by_feature: tuple[str, ...] = ()
+    """Names of blocks of entities, which have two axes, that are (numbers of an entity, entities)."""
+    targets: Mapping[str, int] = field(default_factory=dict)
+    """First action that chooses an entity, by block; the next ones choose the next entities."""
+    with_entities: Callable[[], ObservationLayout] | None = None
+    """Return the blocks of a vector that the environment describes, see `gpu_envs.descriptions.entity_blocks`."""
 
 
 @dataclass(frozen=True)

@@ -10,8 +10,6 @@ from torch import Tensor, nn
 
 from trainers.base.state import parameters_of
 
-__all__ = ["is_plain_adam", "learning_rate_of", "make_adam", "make_rmsprop", "set_learning_rate", "step_where"]
-
 
 class _Adam(torch.optim.Adam):
     """Adam that is created without the import of `torch._dynamo`, which takes 1.6 s; its first step imports it.

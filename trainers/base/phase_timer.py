@@ -7,8 +7,6 @@ from typing import Any
 
 import torch
 
-__all__ = ["LEARNING_PHASES", "PHASES", "PhaseTimer"]
-
 LEARNING_PHASES = ("rollout", "inference", "env_step", "storage", "update")
 """Phases of every training. Kernels that act and step are one phase, "rollout"."""
 PHASES = (*LEARNING_PHASES, "evaluation", "logging", "checkpoint")

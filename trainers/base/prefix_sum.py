@@ -5,8 +5,6 @@ from __future__ import annotations
 import torch
 from torch import Tensor
 
-__all__ = ["cumulative_weights", "prefix_sum"]
-
 
 def prefix_sum(values: Tensor) -> Tensor:
     """Return the cumulative sums of `values` (N,).

@@ -1,4 +1,4 @@
-"""Random noise from one generator, or from one generator per learner in a batched call.
+"""Seeds derived from the seed of a run, and random noise from one generator or one per learner of a batched call.
 
 A shard has the noise of a single process: each rank draws for all worlds and keeps the rows of its worlds.
 The same holds for minibatches, of which a rank has some rows.
@@ -16,16 +16,14 @@ from torch import Tensor
 if TYPE_CHECKING:
     from trainers.base.shard import Shard
 
-__all__ = [
-    "SingleStream",
-    "Stream",
-    "StreamSlice",
-    "exponential",
-    "normal",
-    "stream_of_rows",
-    "stream_of_shard",
-    "uniform",
-]
+
+SEEDS = 2**63
+"""Upper bound of seeds, exclusive: the range that torch, JSON and the kernels' 64-bit keys share."""
+
+
+def derive_seed(seed: int, index: int) -> int:
+    """Return the seed of stream `index` of a run's seed, in [0, SEEDS)."""
+    return (seed * 1009 + index) % SEEDS
 
 
 @dataclass(frozen=True)

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+import contextlib
 import functools
 import hashlib
 import json
 import math
 import os
-from collections.abc import Collection, Iterable, Mapping
+from collections.abc import Collection, Iterator, Mapping
 from pathlib import Path
 from types import UnionType
 from typing import Any, TypeVar, Union, get_args, get_origin, get_type_hints
@@ -21,26 +22,8 @@ from gpu_envs.errors import CheckpointError, ConfigError
 from gpu_envs.utils.paths import utf8_name
 from gpu_envs.utils.settings import check_settings
 
-__all__ = [
-    "MAX_JSON_DEPTH",
-    "check_digests",
-    "check_fields",
-    "check_finite",
-    "check_tensors",
-    "fsync_folder",
-    "parse_json",
-    "read_bytes",
-    "read_json",
-    "read_record",
-    "read_tensors",
-    "sha256",
-    "write_json",
-    "write_tensors",
-    "write_text",
-    "wrong_format",
-]
-
 T = TypeVar("T")
+_hints = functools.cache(get_type_hints)
 MAX_JSON_DEPTH = 64
 """Largest nesting depth of lists and objects in a JSON file."""
 
@@ -67,11 +50,8 @@ def write_text(path: Path, text: str) -> None:
 
 def read_bytes(path: Path) -> bytes:
     """Return the content of a file; raise CheckpointError if it cannot be read."""
-    _check_regular(path)
-    try:
+    with _reading(path):
         return path.read_bytes()
-    except (OSError, ValueError) as error:  # ValueError: the path holds a NUL
-        raise CheckpointError(f"{path}: expected a readable file, got {_reason(error)}") from error
 
 
 def read_json(path: Path, finite: bool = True) -> dict[str, Any]:
@@ -114,27 +94,25 @@ def parse_json(text: str, source: str, finite: bool = True) -> Any:
         raise CheckpointError(f"{source}: expected JSON, got {error}") from error
     except RecursionError:
         raise CheckpointError(f"{source}: expected JSON of at most {MAX_JSON_DEPTH} levels, got more") from None
-    level = [data]
+    level = [data] if isinstance(data, dict | list) else []
     for _ in range(MAX_JSON_DEPTH):
-        level = [item for outer in level if isinstance(outer, dict | list) for item in _inner(outer)]
+        containers = [outer.values() if isinstance(outer, dict) else outer for outer in level]
+        level = [item for container in containers for item in container if isinstance(item, dict | list)]
         if not level:
             return data
     raise CheckpointError(f"{source}: expected JSON of at most {MAX_JSON_DEPTH} levels, got more")
 
 
-def _check_regular(path: Path) -> None:
-    """Raise CheckpointError for a pipe or a device, which could block its reader forever."""
+@contextlib.contextmanager
+def _reading(path: Path) -> Iterator[None]:
+    """Raise CheckpointError if a file cannot be read, or is a pipe or a device, which could block its reader."""
     if os.path.exists(path) and not os.path.isfile(path) and not os.path.isdir(path):
         raise CheckpointError(f"{path}: expected a file, got a pipe or a device")
-
-
-def _inner(outer: dict[str, Any] | list[Any]) -> Iterable[Any]:
-    return outer.values() if isinstance(outer, dict) else outer
-
-
-def _reason(error: OSError | ValueError) -> str:
-    """Return the reason of an error on one line."""
-    return str(getattr(error, "strerror", None) or error)
+    try:
+        yield
+    except (OSError, ValueError) as error:  # ValueError: the path holds a NUL
+        reason = getattr(error, "strerror", None) or error
+        raise CheckpointError(f"{path}: expected a readable file, got {reason}") from error
 
 
 def wrong_format(file: Path | str, expected: str, actual: object) -> CheckpointError:
@@ -190,11 +168,6 @@ def read_record(kind: type[T], source: str, data: Any, optional: Collection[str]
     return record
 
 
-@functools.cache
-def _hints(kind: type[Any]) -> dict[str, Any]:
-    return get_type_hints(kind)
-
-
 def _fits(value: Any, hint: Any) -> bool:
     """Return whether a JSON value matches a type; lists match tuples, and integers match floats."""
     kind, inner = get_origin(hint) or hint, get_args(hint)
@@ -203,7 +176,7 @@ def _fits(value: Any, hint: Any) -> bool:
     if kind in (UnionType, Union):
         return any(_fits(value, item) for item in inner)
     if kind in (list, tuple):
-        return isinstance(value, list) and all(_fits(item, inner[0]) for item in value)
+        return isinstance(value, list | tuple) and all(_fits(item, inner[0]) for item in value)
     if kind is dict:
         return isinstance(value, dict) and all(_fits(item, inner[1]) for item in value.values())
     if kind in (int, float):
@@ -224,12 +197,9 @@ def write_tensors(path: Path, tensors: dict[str, Tensor]) -> None:
 
 def read_tensors(path: Path, device: torch.device | str = "cpu") -> dict[str, Tensor]:
     """Return the tensors, of any shapes, of a safetensors file; raise CheckpointError if it is missing or damaged."""
-    _check_regular(path)
     try:
-        with utf8_name(path) as name:
+        with _reading(path), utf8_name(path) as name:
             return load_file(name, device=str(device))
-    except (OSError, ValueError) as error:  # ValueError: the path holds a NUL
-        raise CheckpointError(f"{path}: expected a readable file, got {_reason(error)}") from error
     except SafetensorError as error:
         raise CheckpointError(f"{path}: expected safetensors, got a damaged file ({error})") from error
 
@@ -259,12 +229,8 @@ def check_finite(source: str, tensors: Mapping[str, Any]) -> None:
 
 def sha256(path: Path) -> str:
     """Return the SHA-256 digest of a file in hex; raise CheckpointError if the file is missing."""
-    _check_regular(path)
-    try:
-        with path.open("rb") as file:
-            return hashlib.file_digest(file, "sha256").hexdigest()
-    except (OSError, ValueError) as error:
-        raise CheckpointError(f"{path}: expected a readable file, got {_reason(error)}") from error
+    with _reading(path), path.open("rb") as file:
+        return hashlib.file_digest(file, "sha256").hexdigest()
 
 
 def check_digests(folder: Path, digests: Mapping[str, str | None]) -> None:

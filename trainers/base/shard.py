@@ -9,8 +9,8 @@ The result equals a single process's, except for the rounding of sums:
 - Divisors of losses, advantages and normalizers count the rows of all ranks. Gradients are summed before clipping.
 - Schedules count the steps of all ranks. Decisions, such as the end of training, are taken by all ranks together.
 
-Every rank holds the same weights, bit for bit. Rank 0 evaluates and writes. Its checkpoints are those of a single
-process, and a run resumes from them with any number of processes.
+Every rank holds the same weights, bit for bit. Rank 0 evaluates and writes. Its checkpoints equal the ones of a
+single process, and a run resumes from them with any number of processes.
 
 This holds for all algorithms. `ShardedMinibatchSampler` splits rollouts into minibatches. Each rank's replay holds the
 steps of its worlds, and all ranks draw the same places of all worlds, see `ReplayBuffer.local_places`. Only
@@ -32,6 +32,7 @@ import os
 import socket
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any, TypeVar
 
 import torch
@@ -40,10 +41,7 @@ from torch import Tensor, distributed
 
 from gpu_envs import errors
 from gpu_envs.errors import ConfigError, GpuEnvsError
-from gpu_envs.utils.world_split import split_worlds
-from trainers.base.device_memory import free_memory
-
-__all__ = ["Shard", "all_reduce_sum", "check_ranks", "check_same_hardware", "transport_device"]
+from gpu_envs.runtime.kernels import split_worlds
 
 T = TypeVar("T")
 
@@ -140,7 +138,9 @@ class Shard:
         """Return the tensors (N, ...) of all ranks; N may differ between ranks."""
         if self.ranks == 1:
             return [values]
-        counts = self.sum(_only(len(values), self.rank, self.ranks, values.device)).tolist()
+        local_counts = torch.zeros(self.ranks, dtype=torch.int64, device=values.device)
+        local_counts[self.rank] = len(values)
+        counts = self.sum(local_counts).tolist()
         joined = torch.zeros((sum(counts), *values.shape[1:]), dtype=values.dtype, device=values.device)
         begin = sum(counts[: self.rank])
         joined[begin : begin + len(values)] = values
@@ -220,6 +220,27 @@ def _kind_and_place(device: torch.device) -> tuple[str, str]:
     return f"{gpu.name} ({gpu.multi_processor_count} multiprocessors)", f"{machine} {gpu.uuid}"
 
 
+def free_memory(device: torch.device) -> float:
+    """Return the number of bytes that can still be allocated on a device; infinity if the system does not report it."""
+    if device.type == "cuda":
+        free, _ = torch.cuda.mem_get_info(device)
+        return free + torch.cuda.memory_reserved(device) - torch.cuda.memory_allocated(device)
+    meminfo = Path("/proc/meminfo")
+    for line in meminfo.read_text(encoding="ascii").splitlines() if meminfo.exists() else ():
+        name, _, value = line.partition(":")
+        if name == "MemAvailable":
+            return min(int(value.split()[0]) * 1024, _container_limit())
+    return math.inf
+
+
+def _container_limit() -> float:
+    """Return the number of bytes that a container (cgroup v2) may still use; infinity without a limit."""
+    limit, used = (Path("/sys/fs/cgroup") / name for name in ("memory.max", "memory.current"))
+    if not limit.exists() or (size := limit.read_text(encoding="ascii").strip()) == "max":
+        return math.inf
+    return max(int(size) - int(used.read_text(encoding="ascii")), 0)
+
+
 def all_reduce_sum(values: Tensor) -> Tensor:
     """Return the sum over all processes of the group, of the shape of `values`, on each process."""
     summed = values.to(transport_device(values.device), copy=True)
@@ -234,8 +255,3 @@ def transport_device(device: torch.device) -> torch.device:
     if "nccl" in distributed.get_backend():  # `device` is the host
         return torch.device("cuda", torch.cuda.current_device())
     return torch.device("cpu")
-
-
-def _only(number: int, rank: int, ranks: int, device: torch.device) -> Tensor:
-    """Return a tensor (ranks,) of zeros with `number` at this rank."""
-    return torch.tensor([number if index == rank else 0 for index in range(ranks)], device=device)

@@ -11,8 +11,6 @@ from torch import Tensor, nn
 from gpu_envs.errors import CheckpointError
 from trainers.base.serialization import check_finite, check_tensors
 
-__all__ = ["State", "load_state", "parameters_of", "restore_generator", "save_state", "select_prefix", "to_device"]
-
 State = dict[str, Tensor | int | float | str]
 """Flat state of a learner. Tensors are saved as safetensors, other values as JSON."""
 
@@ -56,10 +54,11 @@ def load_state(
             check_tensors(f"learner state {label}.{i}", moments, like)
             check_finite(f"learner state {label}.{i}", moments)
             # Adam keeps its step count on the host unless it is fused or capturable
+            is_fused = bool(optimizer.defaults.get("fused") or optimizer.defaults.get("capturable"))
             _restore_moments(
                 optimizer.state[parameter],
                 {
-                    name: value.to(parameter.device if value.dim() or _fused(optimizer) else "cpu", copy=True)
+                    name: value.to(parameter.device if value.dim() or is_fused else "cpu", copy=True)
                     for name, value in moments.items()
                     if isinstance(value, Tensor)
                 },
@@ -99,7 +98,3 @@ def _restore_moments(target: dict[str, Any], moments: dict[str, Tensor]) -> None
         target.update(moments)
     for name, value in moments.items():
         target[name].copy_(value)
-
-
-def _fused(optimizer: torch.optim.Optimizer) -> bool:
-    return bool(optimizer.defaults.get("fused") or optimizer.defaults.get("capturable"))

@@ -6,8 +6,6 @@ from dataclasses import dataclass
 
 from torch import Tensor
 
-__all__ = ["PER_WORLD", "Transition"]
-
 
 @dataclass(frozen=True)
 class Transition:

@@ -24,13 +24,4 @@ __all__ = [
     "vtrace_by_turns",
 ]
 
-__getattr__, __dir__ = lazy_exports(
-    __name__,
-    {
-        "RecurrentState": "trainers.buffers.recurrent_state",
-        "ReplayBuffer": "trainers.buffers.replay_buffer",
-        **dict.fromkeys(("gae", "gae_by_turns", "n_step"), "trainers.buffers.returns"),
-        **dict.fromkeys(("RolloutBuffer", "RolloutOverflowError"), "trainers.buffers.rollout_buffer"),
-        **dict.fromkeys(("Correction", "vtrace", "vtrace_by_turns"), "trainers.buffers.vtrace"),
-    },
-)
+__getattr__, __dir__ = lazy_exports(__name__)

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 import torch
 from torch import Tensor
 
@@ -9,8 +11,6 @@ from trainers.base.serialization import check_tensors
 from trainers.base.state import State, select_prefix
 from trainers.buffers.rollout_buffer import RolloutBuffer
 from trainers.models.networks import Network
-
-__all__ = ["RecurrentState"]
 
 
 class RecurrentState:
@@ -20,17 +20,17 @@ class RecurrentState:
     The critic runs only in updates, which compute its hidden states after a rollout.
     """
 
-    def __init__(self, shape: tuple[int, int], actor: Network, critic: Network, device: torch.device) -> None:
+    def __init__(self, shape: Sequence[int], actor: Network, critic: Network, device: torch.device) -> None:
         """Allocate zeros for `shape` (E, n)."""
         self.actor: Tensor = torch.zeros((*shape, actor.hidden_width), device=device)
         self.critic: Tensor = torch.zeros((*shape, critic.hidden_width), device=device)
         self.actor_next: Tensor = self.actor.clone()
         self.critic_next: Tensor = self.critic.clone()
 
-    def step(self, actor: Network, obs: Tensor, rollout: RolloutBuffer) -> Tensor:
-        """Return the actor's outputs (E, n, outputs) for the present step's normalized observations (E, n, D)."""
+    def step(self, actor: Network, obs: Tensor, mask: Tensor | None, rollout: RolloutBuffer) -> Tensor:
+        """Return the actor's outputs (E, n, outputs) for the present step's inputs (E, n, D) and masks."""
         previous = self.actor_next.masked_fill(rollout.episode_starts[rollout.t].view(-1, 1, 1), 0.0)
-        outputs, remembered = actor.step(obs, previous)
+        outputs, remembered = actor.step(obs, previous, mask)
         assert remembered is not None
         if rollout.advances is not None:
             remembered = torch.where(rollout.advances[rollout.t].unsqueeze(-1), remembered, previous)

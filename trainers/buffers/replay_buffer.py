@@ -14,14 +14,12 @@ import torch
 from torch import Tensor
 
 from gpu_envs.errors import CheckpointError, ConfigError
-from trainers.base.device_memory import free_memory
 from trainers.base.prefix_sum import cumulative_weights
+from trainers.base.shard import free_memory
 from trainers.base.state import State, select_prefix
 
 if TYPE_CHECKING:
     from trainers.base.shard import Shard
-
-__all__ = ["PRIORITY", "Fields", "ReplayBuffer"]
 
 Fields: TypeAlias = Mapping[str, tuple[tuple[int, ...], torch.dtype]]
 """Shape and dtype of the fields stored per world and step, by name."""

@@ -5,8 +5,6 @@ from __future__ import annotations
 import torch
 from torch import Tensor
 
-__all__ = ["gae", "gae_by_turns", "n_step"]
-
 
 def gae(
     reward: Tensor,

@@ -11,10 +11,9 @@ from torch import Tensor
 from gpu_envs.errors import ConfigError, GpuEnvsError
 from gpu_envs.runtime.rollout.trace import RolloutTrace
 from gpu_envs.utils.observed_turns import takes_in
+from trainers.base.learner_spec import LearnerSpec
 from trainers.base.transition import Transition
-
-__all__ = ["BatchedRolloutBuffer", "RolloutBuffer", "RolloutOverflowError", "final_obs_capacity"]
-
+from trainers.models.action_heads import Head
 
 WITHOUT_TIME = ("final_obs", "final_count", "largest_final_count")  # buffers without a time axis
 
@@ -24,7 +23,7 @@ class RolloutOverflowError(GpuEnvsError, RuntimeError):
 
 
 def final_obs_capacity(length: int, time_limit: int, agents: int, per_agent: float | None = None) -> int:
-    """Return the number of rows for final observations of truncated agents, equally many per agent, at most T.
+    """Return the number of rows for final observations of truncated agents, the same for every agent, at most T.
 
     Args:
         length: Steps per rollout, T.
@@ -93,6 +92,13 @@ class RolloutBuffer:
         self.final_count: Tensor = torch.zeros((), dtype=torch.int64, device=device)
         self.largest_final_count: Tensor = torch.zeros((), dtype=torch.int64, device=device)  # of all rollouts so far
         self.final_state: Tensor | None = None  # (T, E, S)
+
+    @classmethod
+    def for_learner(cls, spec: LearnerSpec, head: Head, length: int, per_agent: float | None) -> RolloutBuffer:
+        """Return the buffer of a learner for T steps; `per_agent` as in `final_obs_capacity`."""
+        capacity = final_obs_capacity(length, spec.time_limit, spec.num_envs * spec.num_agents, per_agent)
+        shape, device = (spec.num_envs, spec.num_agents), torch.device(spec.device)
+        return cls(length, shape, spec.obs_width, head.action_shape, head.action_dtype, capacity, device)
 
     def track_turns(self) -> None:
         """Keep which agents advance the hidden state of a recurrent policy, see `gpu_envs.utils.observed_turns`."""

@@ -7,8 +7,6 @@ from typing import NamedTuple
 import torch
 from torch import Tensor
 
-__all__ = ["Correction", "vtrace", "vtrace_by_turns"]
-
 
 class Correction(NamedTuple):
     """Importance ratios of V-trace, and where they are cut."""

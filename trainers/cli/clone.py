@@ -33,19 +33,16 @@ from gpu_envs.utils.settings import setting
 from gpu_envs.utils.terminal import shell_command
 from trainers.algorithms.imitation.behavior_cloning import BCConfig, clone
 from trainers.base.agent_group import make_agent_group
-from trainers.base.seeding import SEEDS, derive_seed
+from trainers.base.random_streams import SEEDS, derive_seed
 from trainers.cli.options import check_id, with_learner
 from trainers.config.train_config import TrainConfig, make_train_core, members_by_policy
-from trainers.evaluation.policy_evaluation import by_member, policies_of
-from trainers.evaluation.policy_runner import Players
-from trainers.evaluation.record_episodes import record_policies
+from trainers.evaluation.policy_evaluation import by_member, policies_of, record_policies
 from trainers.evaluation.scripted_policies import SCRIPTED, scripted_policies_of
 from trainers.models.policy import Policy
+from trainers.models.policy_set import Players
 from trainers.storage import checkpoint, recording_files, run_folder
 from trainers.storage.checkpoint import Checkpoint
 from trainers.storage.recording_files import Recording
-
-__all__ = ["CloneOptions", "clone_command"]
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -89,35 +86,31 @@ def clone_command(argv: list[str]) -> int:
         if name not in sides:
             raise ConfigError(f"--policy: expected one of {', '.join(sides)}, got {name}")
     players: Players = {}
+    episodes: list[Episode] = []
     if isinstance(source, Recording):
         source.check_core(core)
-    else:
-        players = _players(source, core, sides)
+        episodes = source.episodes
+    elif source is None:
+        players = scripted_policies_of(core, sides)
+    else:  # all policies play, also those that are not cloned
+        players = by_member(sides, policies_of(source, sides, core))
     out, lock = run_folder.open_folder(out, config.env_id)
     with lock:
-        last = _clone(args, config, source, core, sides, players, out)
-    print(f"  {last}\n  {shell_command('gpu-envs', 'eval', out, *import_words(config.env_id))}")
+        if not isinstance(source, Recording):
+            episodes = _record(args, config, core, players, out / "episodes")
+        last = _clone({name: sides[name] for name in args.policy or sides}, config, core, episodes, out)
+    print(f"  {last}\n  {shell_command('gpu-envs', 'eval', out, *import_words(dataclasses.asdict(config)))}")
     return 0
 
 
 def _clone(
-    args: CloneOptions,
-    config: TrainConfig,
-    source: Recording | Checkpoint | None,
-    core: Core,
-    sides: Mapping[str, Sequence[str]],
-    players: Players,
-    out: Path,
+    sides: Mapping[str, Sequence[str]], config: TrainConfig, core: Core, episodes: Sequence[Episode], out: Path
 ) -> Path:
-    """Train the requested policies and return the folder of their checkpoint."""
-    if isinstance(source, Recording):
-        episodes = source.episodes
-    else:
-        episodes = _record(args, config, core, players, out / "episodes")
+    """Train a policy for the groups or agents of each name, and return the folder of their checkpoint."""
     policies: dict[str, Policy] = {}
     passes = 0
-    for index, name in enumerate(args.policy or sides):
-        agents, seed = make_agent_group(core, sides[name]), derive_seed(config.seed, index)
+    for index, (name, members) in enumerate(sides.items()):
+        agents, seed = make_agent_group(core, members), derive_seed(config.seed, index)
         with ProgressBar(config.learner.num_epochs, f"passes, {name}", file=sys.stderr) as progress:
             fit = clone(episodes, agents, config.learner, core.device, seed, progress)
         agreement = "" if math.isnan(fit.agreement) else f", the same action in {fit.agreement:.1%}"
@@ -147,15 +140,8 @@ def _read_source(args: CloneOptions) -> tuple[TrainConfig, Recording | Checkpoin
     else:
         source = checkpoint.load(path)
         config = dataclasses.replace(TrainConfig.of(source), **new)
-    check_id(source, config.env_id, args.env_id)
+    check_id(source.path / "manifest.json", config.env_id, args.env_id)
     return config, source
-
-
-def _players(source: Checkpoint | None, core: Core, sides: Mapping[str, Sequence[str]]) -> Players:
-    """Return the policies to record: all policies of the source, including those that are not cloned."""
-    if source is None:
-        return scripted_policies_of(core, sides)
-    return by_member(sides, policies_of(source, sides, core))
 
 
 def _record(args: CloneOptions, config: TrainConfig, core: Core, players: Players, to: Path) -> list[Episode]:

@@ -12,33 +12,35 @@ import re
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any, TypeVar, get_args, get_origin, get_type_hints
+from typing import Any, TypeVar, cast, get_args, get_origin, get_type_hints
 
 from tyro.conf import Positional, Suppress, UseAppendAction
 
 from gpu_envs.cli.options import (
     CommandLine,
     ImportOptions,
+    Names,
     OptionalPath,
     Repeated,
     parse,
+    parse_pairs,
     similar_option,
     split_command_line,
 )
 from gpu_envs.definition.id_modules import allow_import, split_id
 from gpu_envs.definition.registry import find
 from gpu_envs.errors import ConfigError
-from gpu_envs.utils.settings import build_config
+from gpu_envs.utils.settings import bounds_of, build_config, is_name
 from gpu_envs.utils.terminal import shell_command
 from trainers.storage.config_yaml import read_config
-
-__all__ = ["TYPED_ONLY", "ConfigFile", "ConfigFileOptions", "allow_named_module", "env_settings"]
 
 T = TypeVar("T")
 
 TYPED_ONLY = ("allow_import", "allow_pickle", "config", "print_config", "ray_address", "resume")
 """Options that a file cannot set: they let a command import modules, read pickles or connect to other machines, or
 they choose what is read."""
+OVERRIDES = ("train_overrides", "joint_overrides")
+"""Options NAME=VALUE with settings of trainings."""
 NUMBER = re.compile(r"-[\d.]")
 """Start of a negative number, which is no option."""
 NAMES = {"env_arg": "env", "policy": "policies"}
@@ -51,7 +53,7 @@ class ConfigFileOptions(ImportOptions):
 
     config: OptionalPath = None
     """YAML file with options of this command, such as the config.yaml of a run. Options of the command line override
-    those of the file; docs/guides/configuration.md describes files."""
+    the file's; docs/guides/configuration.md describes files."""
     print_config: bool = False
     """Print all settings as YAML, a file for --config, and exit."""
 
@@ -118,7 +120,9 @@ class ConfigFile:
         Raises:
             ConfigError: The file has an unknown setting, or a value of the wrong kind.
         """
-        words = split_command_line(kind, [*self._options(kind), *argv])
+        typed = split_command_line(kind, argv)
+        head = typed.argv[: typed.positional is not None]  # first: a list of words would consume it
+        words = split_command_line(kind, [*head, *self._options(kind), *typed.argv[len(head) :]])
         env_id = self.get("env_id")
         if words.positional is None and env_id is not None:
             return split_command_line(kind, [env_id, *words.argv])
@@ -182,6 +186,10 @@ class ConfigFile:
             option = f"--{prefix}{name}".replace("_", "-")
             if isinstance(hint, type) and dataclasses.is_dataclass(hint):
                 yield from self._words(hint, self._mapping(label, value), f"{label}.")
+            elif hint == Names:
+                if not isinstance(value, list):
+                    raise ConfigError(f"{self.path}: {label}: expected a list of module:NAME, got {value!r:.80}")
+                yield from (f"{option}={self._scalar(label, item)}" for item in value)
             elif UseAppendAction in get_args(hint):
                 for item, entry in _flat(self._mapping(label, value)):
                     plain = isinstance(entry, str) and hint != Repeated
@@ -226,7 +234,9 @@ def env_settings(env_id: str, env: Mapping[str, Any]) -> dict[str, Any]:
     from gpu_envs.runtime.factory import PLAYED, limit_name_of, make_core
 
     make_core(env_id, 1, "cpu", **env)  # refuses what a training refuses
-    kind, _ = find(env_id).load()
+    if (spec := find(env_id)).host is not None:
+        return dict(env)  # the defaults are inside the environment
+    kind, _ = spec.load()
     names = {field.name for field in dataclasses.fields(kind)}
     played = {name: value for name, value in env.items() if name in PLAYED - names}
     values = {name: value for name, value in env.items() if name not in played}
@@ -237,16 +247,36 @@ def env_settings(env_id: str, env: Mapping[str, Any]) -> dict[str, Any]:
     return settings
 
 
-def allow_named_module(words: CommandLine) -> None:
-    """Import the modules of --allow-import, and the module of --algorithm module:Name on the command line.
+def allow_named_modules(kind: type[Any], argv: Sequence[str]) -> None:
+    """Import the modules of --allow-import, and of module:NAME in the options that allow it.
+
+    Args:
+        kind: Dataclass of the options.
+        argv: Words of the command line after the command, without those of a configuration file.
 
     Raises:
         UnknownEnvironmentError: A module does not exist.
     """
-    for module in words.values.get("allow_import", ()):
+    values = split_command_line(kind, argv).values
+    for module in values.get("allow_import", ()):
         allow_import(module)
-    if module := split_id(words.last("algorithm") or "")[0]:
-        allow_import(module)
+    names = [value for option in ("algorithm", *_by_name(kind)) for value in values.get(option, ())]
+    overrides = (pair.partition("=") for name in OVERRIDES for pair in values.get(name, ()))
+    names += [value for name, _, value in overrides if name == "algorithm" or name.startswith("learner.")]
+    annealed = parse_pairs(values.get("anneal", ()), "--anneal").values()
+    names += [str(value[-1]) for value in annealed if isinstance(value, tuple) and value]
+    for name in filter(is_name, names):
+        allow_import(split_id(name)[0])
+
+
+def _by_name(kind: type[Any], prefix: str = "") -> Iterator[str]:
+    """Yield the options whose value may be module:NAME."""
+    hints = get_type_hints(kind)
+    for field_ in dataclasses.fields(kind):
+        if dataclasses.is_dataclass(hint := hints[field_.name]):
+            yield from _by_name(cast("type[Any]", hint), f"{prefix}{field_.name}.")
+        elif bounds_of(field_).by_name:
+            yield f"{prefix}{field_.name}"
 
 
 def _hints(kind: type[Any]) -> dict[str, tuple[str, Any]]:

@@ -6,23 +6,21 @@ import dataclasses
 from dataclasses import dataclass
 from pathlib import Path
 
-from gpu_envs.cli.options import DeviceOptions, OptionalPath, Repeated, parse, parse_pairs
+from gpu_envs.cli.options import DeviceOptions, Names, OptionalPath, Repeated, parse, parse_pairs
 from gpu_envs.utils.devices import resolve_device
 from gpu_envs.utils.paths import check_file
 from gpu_envs.utils.settings import setting
-from trainers.algorithms import registry
 from trainers.base.learner_spec import ENGINES
-from trainers.base.seeding import SEEDS
+from trainers.base.random_streams import SEEDS
 from trainers.base.serialization import write_json
+from trainers.cli.config_file import allow_named_modules
 from trainers.cli.options import FINAL_SEED, SavedPolicyOptions, check_id
-from trainers.config.train_config import TrainConfig, make_eval_core, members_by_policy
+from trainers.config.train_config import TrainConfig, make_eval_core
 from trainers.evaluation.cross_play import as_json, play_and_print
-from trainers.evaluation.policy_evaluation import by_member, load_opponents, policies_of
-from trainers.evaluation.policy_runner import Players
+from trainers.evaluation.policy_evaluation import by_member, find_metrics, load_opponents, trained_policies
 from trainers.evaluation.scripted_policies import SCRIPTED, scripted_policies_of
+from trainers.models.policy_set import Players
 from trainers.storage import checkpoint
-
-__all__ = ["EvalOptions", "eval_command"]
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -42,6 +40,9 @@ class EvalOptions(DeviceOptions, SavedPolicyOptions):
     """Number of episodes per matchup. All are played at once, one per environment."""
     seed: int = setting(FINAL_SEED, ge=0, lt=SEEDS)
     """Random seed of the environments and the actions."""
+    metric: Names = setting((), by_name=True)
+    """Measure that adds a column: a function from `trainers.FinishedEpisodes` to one number per episode (E,). Repeat
+    the option for several."""
     greedy: bool = False
     """Take the most probable action of each policy instead of a sample."""
     engine: str = setting("auto", choices=ENGINES)
@@ -53,22 +54,21 @@ class EvalOptions(DeviceOptions, SavedPolicyOptions):
 
 def eval_command(argv: list[str]) -> int:
     """Evaluate policies against random, scripted or trained opponents."""
+    allow_named_modules(EvalOptions, argv)
     args = parse(EvalOptions, "eval", argv)
+    metrics = find_metrics(args.metric)
     if args.output is not None:
         check_file(args.output)
     saved = checkpoint.load(args.path)
     config = TrainConfig.of(saved)
-    check_id(saved, config.env_id, args.env_id)
+    check_id(saved.path / "manifest.json", config.env_id, args.env_id)
     env = config.env | parse_pairs(
         args.env_arg, options={"num_envs": "--episodes", "seed": "--seed", "device": "--device"}
     )
     config = dataclasses.replace(config, env=env, device=str(resolve_device(args.device)))
     config.apply_num_threads()
     core = make_eval_core(config, args.episodes, args.seed)
-    sides = members_by_policy(config, core)
-    if registry.find(config.algorithm).is_imitation:  # it may hold the policies of some groups only
-        sides = {name: members for name, members in sides.items() if name in saved.policies}
-    trained = policies_of(saved, sides, core)
+    sides, trained = trained_policies(saved, config, core)
     lines = [f"trained: {saved.path} (step {saved.steps:,})"]
     opponent_players: Players | None = None
     if args.opponents == Path(SCRIPTED):
@@ -79,7 +79,7 @@ def eval_command(argv: list[str]) -> int:
         opponent_players = by_member(sides, policies)
         lines.append(f"other: {opponent.path} (step {opponent.steps:,})")
     print("\n".join(lines))
-    results = play_and_print(core, sides, trained, opponent_players, args.seed, args.greedy, args.engine)
+    results = play_and_print(core, sides, trained, opponent_players, args.seed, args.greedy, args.engine, metrics)
     if args.output is not None:
         args.output.parent.mkdir(parents=True, exist_ok=True)
         write_json(args.output, as_json(results))

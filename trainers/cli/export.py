@@ -14,8 +14,6 @@ from trainers.config.train_config import TrainConfig, make_eval_core, members_by
 from trainers.evaluation.policy_evaluation import policies_of
 from trainers.storage import checkpoint
 
-__all__ = ["ExportOptions", "export_command"]
-
 
 @dataclass(frozen=True, kw_only=True)
 class ExportOptions(SavedPolicyOptions):
@@ -41,7 +39,7 @@ def export_command(argv: list[str]) -> int:
         raise ConfigError(f"export: --output: expected a file name that ends in {expected}, got {args.output}")
     saved = checkpoint.load(args.path)
     config = dataclasses.replace(TrainConfig.of(saved), device="cpu")
-    check_id(saved, config.env_id, args.env_id)
+    check_id(saved.path / "manifest.json", config.env_id, args.env_id)
     core = make_eval_core(config, 1, config.seed)
     sides = members_by_policy(config, core)
     name = saved.name_of(args.policy)

@@ -8,17 +8,19 @@ import json
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Annotated, Any, Protocol, TypeVar
+from typing import Annotated, Any, TypeVar
 
 from tyro.conf import Positional, Suppress, UseAppendAction, arg
 
 from gpu_envs.cli.options import (
     CommandLine,
     ImportOptions,
+    Names,
     OptionalInt,
     OptionalPath,
     OptionalStr,
     Repeated,
+    parse_pairs,
     split_command_line,
     with_field,
     without_validation,
@@ -27,27 +29,15 @@ from gpu_envs.definition.id_modules import NAMESPACE, split_id
 from gpu_envs.definition.registry import canonical_id
 from gpu_envs.errors import CheckpointError, ConfigError
 from gpu_envs.utils.devices import resolve_device
-from gpu_envs.utils.settings import setting
-from trainers.algorithms import registry
-from trainers.cli.config_file import ConfigFile, ConfigFileOptions, allow_named_module
+from gpu_envs.utils.settings import Bounds, setting
+from trainers.algorithms import algorithm_specs
+from trainers.cli.config_file import ConfigFile, ConfigFileOptions, allow_named_modules
 from trainers.config.presets import preset
 from trainers.config.train_config import OPTION_FIELDS, TrainConfig
-from trainers.storage import checkpoint, seeds_folder, zoo_entries
+from trainers.evaluation.scripted_policies import SCRIPTED
+from trainers.storage import checkpoint, run_folder
 from trainers.storage.checkpoint import Checkpoint
-from trainers.storage.seeds_folder import SeedsRecord
-
-__all__ = [
-    "FINAL_SEED",
-    "RecordedFolder",
-    "SavedPolicyOptions",
-    "TrainOptions",
-    "check_id",
-    "device_of_cluster",
-    "parse_train",
-    "policy_names",
-    "recorded_path",
-    "with_learner",
-]
+from trainers.storage.run_folder import SeedsRecord
 
 T = TypeVar("T")
 
@@ -79,7 +69,14 @@ class TrainOptions(ConfigFileOptions, TrainConfig):
     policies."""
     anneal: Repeated = ()  # type: ignore[assignment]
     """Environment parameter that changes linearly: NAME=[first value, last value, environment steps between them], such
-    as tax_limit=[0,1,500000]. Repeat the option for several parameters."""
+    as tax_limit=[0,1,500000]. A fourth item "module:NAME" is a function from progress in [0, 1] to the share of the
+    way. Repeat the option for several parameters."""
+    eval_metric: Names = setting((), by_name=True, requires={"eval_episodes": Bounds(gt=0)})
+    """Measure of evaluations: a function from `trainers.FinishedEpisodes` to one number per episode (E,). The mean is
+    the column eval/<policy>/NAME. Repeat the option for several."""
+    callback: Names = setting((), by_name=True)
+    """Function that is called after every iteration with its row of metrics, a dictionary. Repeat the option for
+    several."""
     device: OptionalStr = None  # type: ignore[assignment]
     """Device: "cpu", "cuda" or "cuda:<i>"; of Ray workers "cpu" or "cuda". Default: a GPU if one is available."""
     algorithm: str = "ppo"
@@ -123,12 +120,12 @@ class SavedPolicyOptions(ImportOptions):
 @functools.cache
 def with_learner(kind: type[T], algorithm: str) -> type[T]:
     """Return options with the settings of an algorithm as --learner.NAME."""
-    settings = without_validation(registry.find(algorithm).config_type)
+    settings = without_validation(algorithm_specs.find(algorithm).config_type)
     return with_field(kind, "learner", settings, settings)
 
 
-def parse_train(argv: Sequence[str]) -> tuple[TrainOptions, Checkpoint | SeedsRecord | None]:
-    """Parse the options of `gpu-envs train`, and load the checkpoint or the record of several seeds to resume.
+def parse_train(argv: Sequence[str]) -> tuple[TrainConfig, TrainOptions, Checkpoint | SeedsRecord | None]:
+    """Return the configuration and the options of `gpu-envs train`, and the checkpoint or the seeds to resume.
 
     The defaults are the preset of the environment and the device, or the settings of the run to resume.
 
@@ -138,12 +135,13 @@ def parse_train(argv: Sequence[str]) -> tuple[TrainOptions, Checkpoint | SeedsRe
     words = split_command_line(TrainOptions, argv)
     file = ConfigFile.of("train", TrainOptions, argv)
     resume = _load_resumed(words)
-    allow_named_module(words)
+    allow_named_modules(TrainOptions, argv)
     algorithm = words.last("algorithm") or file.get("algorithm") or "ppo"
     if resume is not None:
         algorithm = str(resume.config.get("algorithm", "ppo"))
-    registry.find(algorithm).check_plays()
+    algorithm_specs.find(algorithm).check_plays()
     kind = with_learner(TrainOptions, algorithm)
+    allow_named_modules(kind, argv)  # of the algorithm's settings, too
     words = file.merge(kind, argv)
     if words.last("num_seeds") is not None:
         _check_options_of_several(words)
@@ -156,26 +154,29 @@ def parse_train(argv: Sequence[str]) -> tuple[TrainOptions, Checkpoint | SeedsRe
     video = base.until_return is None and words.last("until_return") is None  # a run until a goal is a measurement
     shared = {name: getattr(base, name) for name in OPTION_FIELDS}
     args = file.parse(kind, words, kind(env_id="", learner=_like(kind, base.learner), video=video, **shared))
+    options = {name: getattr(args, name) for name in OPTION_FIELDS}
+    options |= {"device": base.device, "init_from": recorded_path(args.init_from)}
+    if args.eval_opponents != SCRIPTED:
+        options["eval_opponents"] = recorded_path(args.eval_opponents)
     env_args = (f"{name}={json.dumps(value)}" for name, value in base.env.items())
-    policies = (f"{group}={name}" for group, name in base.policies.items())
-    by_name = {
-        field: (*(f"{name}={json.dumps(value)}" for name, value in getattr(base, field).items()), *getattr(args, field))
-        for field in ("decide_every", "learn_after", "anneal")
-    }
-    return dataclasses.replace(
-        args,
-        env_id=base.env_id,
-        device=base.device,
-        env_arg=(*env_args, *args.env_arg),  # the last value of a name counts
-        policy=(*policies, *args.policy),
-        **by_name,
-    ), resume
+    played = {name: f"--{name.replace('_', '-')}" for name in OPTION_FIELDS}
+    config = dataclasses.replace(
+        base,
+        env=parse_pairs([*env_args, *args.env_arg], options=played),  # the last value of a name counts
+        policies=base.policies | policy_names(args.policy),
+        decide_every=base.decide_every | parse_pairs(args.decide_every, "--decide-every"),  # type: ignore[arg-type]
+        learn_after=base.learn_after | parse_pairs(args.learn_after, "--learn-after"),  # type: ignore[arg-type]
+        anneal=base.anneal | parse_pairs(args.anneal, "--anneal"),  # type: ignore[arg-type]
+        learner=algorithm_specs.find(algorithm).settings(**vars(args.learner)),
+        **options,
+    )
+    return config, args, resume
 
 
 def _load_resumed(words: CommandLine) -> Checkpoint | SeedsRecord | None:
     """Return what --resume names, after the check of the options that exclude each other."""
     path, count = words.last("resume"), words.last("num_seeds")
-    has_seeds = path is not None and seeds_folder.is_seeds_folder(Path(path))
+    has_seeds = path is not None and (Path(path) / checkpoint.SEEDS).is_file()
     if count is not None or has_seeds:
         _check_options_of_several(words)
     if path is None:
@@ -183,7 +184,7 @@ def _load_resumed(words: CommandLine) -> Checkpoint | SeedsRecord | None:
     if has_seeds:
         if words.last("run_dir") is not None:
             raise ConfigError("--run-dir: expected none, because several seeds continue in their folder; leave it out")
-        return seeds_folder.read_seeds(Path(path))
+        return run_folder.read_seeds(Path(path))
     if count is not None:
         raise ConfigError(
             f"--num-seeds: expected the folder of several seeds after --resume, got the single run {path}; "
@@ -210,9 +211,9 @@ def _defaults(words: CommandLine, algorithm: str, resume: Checkpoint | SeedsReco
     if resume is not None:
         if words.positional:
             canonical_id(words.positional)
-        file = checkpoint.SEEDS if isinstance(resume, SeedsRecord) else "manifest.json"
-        base = TrainConfig.from_json(resume.config, str(resume.path / file))
-        check_id(resume, base.env_id, words.positional, file)
+        file = resume.path / (checkpoint.SEEDS if isinstance(resume, SeedsRecord) else "manifest.json")
+        base = TrainConfig.from_json(resume.config, str(file))
+        check_id(file, base.env_id, words.positional)
         return dataclasses.replace(base, device=_device(device, bool(workers))) if device else base
     if not words.positional:
         return None
@@ -246,30 +247,20 @@ def device_of_cluster(device: str | None) -> str:
     return device if device == "cuda" else str(resolve_device(device)).partition(":")[0]
 
 
-class RecordedFolder(Protocol):
-    """A record that was read from a folder."""
-
-    @property
-    def path(self) -> Path:
-        """The folder."""
-        ...
-
-
-def check_id(saved: RecordedFolder, recorded: str, env_id: str | None, file: str = "manifest.json") -> None:
-    """Check the environment of a checkpoint or recording.
+def check_id(file: Path, recorded: str, env_id: str | None) -> None:
+    """Check the environment of a checkpoint, a recording, a league or several seeds.
 
     Args:
-        saved: Checkpoint, recording, league or record of several seeds.
-        recorded: Its environment id.
+        file: File that records the environment.
+        recorded: The recorded id.
         env_id: Id on the command line, with or without its module; None for any environment.
-        file: Name of the file that records the environment.
 
     Raises:
         CheckpointError: The environment is another one.
     """
     env_id = (env_id or "").removeprefix(NAMESPACE)
     if env_id and env_id not in (recorded, split_id(recorded)[1]) and split_id(env_id)[1] != recorded:
-        raise CheckpointError(f"{saved.path / file}: env_id: expected {env_id}, got {recorded}")
+        raise CheckpointError(f"{file}: env_id: expected {env_id}, got {recorded}")
 
 
 def policy_names(pairs: Sequence[str]) -> dict[str, str]:
@@ -292,4 +283,4 @@ def recorded_path(path: str | None) -> str | None:
     if path is None:
         return None
     folder = checkpoint.find(Path(path))
-    return path if path.startswith(zoo_entries.ZOO) else str(folder.resolve())
+    return path if path.startswith(checkpoint.ZOO) else str(folder.resolve())

@@ -20,9 +20,7 @@ from gpu_envs.runtime.core import Core
 from gpu_envs.runtime.factory import make_core
 from gpu_envs.utils.devices import resolve_device
 from gpu_envs.utils.paths import check_file
-from trainers.base.seeding import SEEDS
-
-__all__ = ["OWN", "RenderOptions", "load_checkpoint_players", "render_command"]
+from trainers.base.random_streams import SEEDS
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -77,22 +75,18 @@ def load_checkpoint_players(
     Raises:
         CheckpointError: There is no checkpoint, or it does not fit the environment or its settings.
     """
-    from trainers.algorithms import registry
     from trainers.cli.options import check_id
     from trainers.config import train_config as configs
-    from trainers.evaluation.policy_evaluation import by_member, policies_of
-    from trainers.evaluation.policy_runner import PolicyRunner
+    from trainers.evaluation.policy_evaluation import by_member, trained_policies
+    from trainers.models.policy_set import PolicyRunner
     from trainers.storage import checkpoint
 
     saved = checkpoint.load(path)
     config = configs.TrainConfig.of(saved)
-    check_id(saved, config.env_id, id)
+    check_id(saved.path / "manifest.json", config.env_id, id)
     config = dataclasses.replace(config, env={**config.env, **settings}, device=str(resolve_device(device)))
     core = configs.make_train_core(config, worlds, seed, autoreset="next_step")
-    sides = configs.members_by_policy(config, core)
-    if registry.find(config.algorithm).is_imitation:  # it may hold the policies of some groups only
-        sides = {name: members for name, members in sides.items() if name in saved.policies}
-    policies = policies_of(saved, sides, core)
+    sides, policies = trained_policies(saved, config, core)
     for index, policy in enumerate(policies.values()):
         policy.seed((seed + index) % SEEDS)
     text = ", ".join(f"{name}={value}" for name, value in config.env.items())

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+import dataclasses
 import signal
 import sys
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 
 from gpu_envs.definition.id_modules import import_words
@@ -18,9 +19,7 @@ from trainers.runner.signals import process_seconds
 from trainers.runner.train_result import TrainResult
 from trainers.storage import seed_metrics
 from trainers.storage.learning_curves import plot_curves
-from trainers.storage.seeds_folder import SeedsRecord
-
-__all__ = ["engine_text", "train_several"]
+from trainers.storage.run_folder import SeedsRecord
 
 
 def train_several(
@@ -59,31 +58,47 @@ def engine_text(engines: Mapping[str, str], reasons: Mapping[str, str]) -> str:
     return "engines " + " ".join(f"{name}={text}" for name, text in texts.items())
 
 
+def print_end_by_signal(results: Sequence[TrainResult], saved: str, folder: Path) -> None:
+    """Print the signal that ended runs, what was saved, and how to continue if steps are left."""
+    config = results[0].config
+    number = next(result.stopped_by for result in results if result.stopped_by)
+    text = f"{signal.Signals(number).name}: saved {saved}"
+    if any(result.steps < config.iterations * config.rollout_steps for result in results):
+        imports = import_words(dataclasses.asdict(config))
+        text += f"; continue with:\n  {shell_command('gpu-envs', 'train', '--resume', folder, *imports)}"
+    print(text)
+
+
+def write_optional(name: str, write: Callable[[], Path | None]) -> list[Path]:
+    """Return the file that `write` wrote; print an error instead of raising it, since the training has succeeded."""
+    try:
+        file = write()
+    except (GpuEnvsError, OSError) as error:
+        print(f"no {name}: {error}")
+        return []
+    return [] if file is None else [file]
+
+
 def _report(folder: Path, results: list[TrainResult]) -> int:
     """Print the result of every seed and their means; return the exit code."""
     config, stopped_by = results[0].config, next((run.stopped_by for run in results if run.stopped_by), None)
-    imports = import_words(config.env_id, config.algorithm)
+    imports = import_words(dataclasses.asdict(config))
     for result in results:
         print(f"  {result.run_dir.name}: {_description(result)}")
     if stopped_by is not None:
-        name = signal.Signals(stopped_by).name
-        left = any(result.steps < config.iterations * config.rollout_steps for result in results)
-        command = shell_command("gpu-envs", "train", "--resume", folder, *imports)
-        follow = f"; continue with:\n  {command}" if left else ""
-        print(f"{name}: saved {len(results)} runs{follow}")
+        print_end_by_signal(results, f"{len(results)} runs", folder)
     else:
         _print_means(results)
     written = [folder / "summary.json", folder / "mean_metrics.csv"]
     if config.until_return is None or stopped_by is not None:
-        try:
-            written += filter(None, [plot_curves(folder / "mean_metrics.csv", folder / "curves.png", config.env_id)])
-        except (GpuEnvsError, OSError) as error:  # the training has succeeded
-            print(f"no curves: {error}")
+        table = folder / "mean_metrics.csv"
+        written += write_optional("curves", lambda: plot_curves(table, folder / "curves.png", config.env_id))
     for file in written:
         print(f"  {file}")
     if stopped_by is not None:
         return 128 + stopped_by
-    print(f"  {shell_command('tensorboard', '--logdir', folder)}")
+    if "tensorboard" in config.logger:
+        print(f"  {shell_command('tensorboard', '--logdir', folder)}")
     print(f"  {shell_command('gpu-envs', 'eval', results[0].run_dir, *imports)}")
     return int(any(result.reached_goal is False for result in results))
 

@@ -19,8 +19,8 @@ from gpu_envs.cli.options import (
 )
 from gpu_envs.definition.registry import canonical_id
 from gpu_envs.errors import ConfigError
-from trainers.algorithms import registry
-from trainers.cli.config_file import ConfigFile, ConfigFileOptions, allow_named_module, env_settings
+from trainers.algorithms import algorithm_specs
+from trainers.cli.config_file import ConfigFile, ConfigFileOptions, allow_named_modules, env_settings
 from trainers.cli.options import device_of_cluster
 from trainers.cluster import search_space
 from trainers.cluster.connect import ray_library
@@ -31,8 +31,6 @@ from trainers.cluster.tune_trial import TuneConfig
 from trainers.config.presets import preset
 from trainers.config.train_config import TrainConfig, changed
 from trainers.storage.config_yaml import CONFIG_FILE, format_config
-
-__all__ = ["TuneOptions", "tune_command"]
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -77,7 +75,7 @@ def tune_command(argv: list[str]) -> int:
     """Search for training settings with Ray Tune."""
     file = ConfigFile.of("tune", TuneOptions, argv)
     words = file.merge(TuneOptions, argv)
-    allow_named_module(words)
+    allow_named_modules(TuneOptions, argv)
     args = file.parse(TuneOptions, words)
     if args.resume is not None:
         allowed = {name: getattr(args, name) for name in ("resume", "ray_address", "allow_import", "allow_pickle")}
@@ -95,7 +93,9 @@ def tune_command(argv: list[str]) -> int:
             env = env_settings(config.env_id, config.env)
             print(format_config({**search_settings(config, spaces, plan), "env": env, **run_dir}), end="")
             return 0
-        result = tune(config, spaces, _run_dir(args, config.env_id), plan, args.ray_address, progress=True)
+        stamp = time.strftime("%Y%m%d-%H%M%S")
+        run_dir = args.run_dir or Path("out") / f"tune-{config.env_id.rpartition(':')[2]}-{stamp}"
+        result = tune(config, spaces, run_dir, plan, args.ray_address, progress=True)
     print(f"{result.table()}\n{result.command}")
     for written in (result.run_dir / RESULTS, result.run_dir / CONFIG_FILE, result.checkpoint):
         print(f"  {written}")
@@ -111,7 +111,7 @@ def _search(args: TuneOptions) -> tuple[TrainConfig, dict[str, Space], TuneConfi
         raise ConfigError("tune: expected an environment, got none; name one, such as SimpleSpread-v0, or --resume DIR")
     settings = {field.name: getattr(args, field.name) for field in dataclasses.fields(TuneConfig)}
     plan, spaces = TuneConfig(**settings), search_space.parse_all(args.search)
-    registry.find(args.algorithm).check_plays()
+    algorithm_specs.find(args.algorithm).check_plays()
     env_id = canonical_id(args.env_id)
     device = device_of_cluster(args.device)
     usual = preset(env_id, device, args.algorithm)
@@ -121,8 +121,3 @@ def _search(args: TuneOptions) -> tuple[TrainConfig, dict[str, Space], TuneConfi
     config = changed(base, overrides, "--train-overrides", search_space.ALLOWED_OVERRIDES)
     search_space.check(config, spaces)
     return config, spaces, plan
-
-
-def _run_dir(args: TuneOptions, env_id: str) -> Path:
-    stamp = time.strftime("%Y%m%d-%H%M%S")
-    return args.run_dir or Path("out") / f"tune-{env_id.rpartition(':')[2]}-{stamp}"

@@ -12,12 +12,4 @@ if TYPE_CHECKING:
 
 __all__ = ["TrialResult", "TuneConfig", "TuneResult", "resume", "train_distributed", "tune"]
 
-__getattr__, __dir__ = lazy_exports(
-    __name__,
-    {
-        **dict.fromkeys(("TrialResult", "TuneResult"), "trainers.cluster.tune_results"),
-        "TuneConfig": "trainers.cluster.tune_trial",
-        **dict.fromkeys(("resume", "tune"), "trainers.cluster.tune_search"),
-        "train_distributed": "trainers.cluster.ray_train",
-    },
-)
+__getattr__, __dir__ = lazy_exports(__name__)

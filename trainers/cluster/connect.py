@@ -12,8 +12,6 @@ from typing import Any
 
 from gpu_envs.errors import GpuEnvsError, missing_extra, packages
 
-__all__ = ["connect", "ray_library", "ray_module"]
-
 LOOPBACK = "127.0.0.1"  # reachable from this machine only
 CONNECT_SECONDS = 5.0
 """Time limit for a TCP connection to a cluster [s]."""

@@ -26,9 +26,7 @@ from trainers.config.train_config import CoreFactory, TrainConfig
 from trainers.runner.actors.actor_threads import ActorLostError, MakeActor
 from trainers.runner.actors.async_collector import ActorSource
 from trainers.runner.actors.rollout_actor import RolloutActor
-from trainers.runner.actors.trajectory import Trajectory, Weights
-
-__all__ = ["ray_actors"]
+from trainers.runner.actors.trajectory_queue import Trajectory, Weights
 
 WHO = "trainers.cluster.ray_actors"  # in messages
 POLL_SECONDS = 1.0

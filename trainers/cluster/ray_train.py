@@ -25,7 +25,7 @@ import torch
 from gpu_envs.definition.id_modules import import_named, named_modules
 from gpu_envs.errors import CheckpointError, ConfigError, GpuEnvsError
 from gpu_envs.utils.devices import resolve_device
-from trainers.algorithms import registry
+from trainers.algorithms import algorithm_specs
 from trainers.base.shard import Shard, check_ranks
 from trainers.cluster.connect import connect
 from trainers.config.train_config import TrainConfig
@@ -35,9 +35,6 @@ from trainers.storage import checkpoint, run_folder
 from trainers.storage.checkpoint import Checkpoint
 from trainers.storage.config_yaml import CONFIG_FILE
 from trainers.storage.folder_lock import check_free
-from trainers.storage.sharded_checkpoint import load_on_rank0
-
-__all__ = ["WHO", "train_distributed"]
 
 WHO = "trainers.cluster.ray_train"  # in messages
 _ERRORS = {kind.__name__: kind for kind in (CheckpointError, ConfigError, DivergedError)}
@@ -77,7 +74,7 @@ def train_distributed(
         GpuEnvsError: Another process writes in `path`, the cluster lacks resources, the training diverged, or the
             workers failed more than `max_failures` times.
     """
-    registry.find(config.algorithm).check_plays()
+    algorithm_specs.find(config.algorithm).check_plays()
     if config.num_actors:
         raise ConfigError(f"num_actors: expected 0 with num_workers, got {config.num_actors}; use one of them")
     chosen = run_folder.resolve_run_dir(Path(path), resume)
@@ -169,7 +166,7 @@ def _work(settings: dict[str, Any]) -> tuple[str, str]:
     try:
         config.prepare()  # before the process group starts CUDA
         shard = Shard.from_env(config.num_envs, device)
-        resume = load_on_rank0(shard, lambda: _newest(out, settings["resume"]))
+        resume = checkpoint.load_on_rank0(shard, lambda: _newest(out, settings["resume"]))
         if resume is not None and resume.steps >= config.total_steps:  # a worker failed after the last step
             return "", ""
         trainer = Trainer(config, out, resume, shard=shard, locked=True)

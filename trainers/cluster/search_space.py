@@ -4,7 +4,7 @@
     uniform(a,b)       a number between a and b.
     randint(a,b)       an integer from a to b, b included.
     choice(x,y,...)    one of the values.
-    grid(x,y,...)      every value; the other settings are sampled for each of them.
+    grid(x,y,...)      every value; the other settings are sampled for each.
 
 Values are JSON, such as true, null or [64,64]; words need no quotes.
 """
@@ -22,20 +22,6 @@ from typing import Any
 from gpu_envs.errors import ConfigError
 from gpu_envs.utils.settings import parse_value
 from trainers.config.train_config import TrainConfig, changed
-
-__all__ = [
-    "ALLOWED_OVERRIDES",
-    "COMBINATIONS",
-    "FIELDS",
-    "LISTS",
-    "RANGES",
-    "Space",
-    "check",
-    "clip_to_space",
-    "parse",
-    "parse_all",
-    "space",
-]
 
 FIELDS = ("num_envs", "seed", "sharing")
 """Fields of `TrainConfig` that can be searched, in addition to all settings of the learners."""

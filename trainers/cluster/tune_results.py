@@ -20,17 +20,6 @@ from trainers.config.presets import preset
 from trainers.config.train_config import TrainConfig, changed
 from trainers.storage.run_folder import SEARCH
 
-__all__ = [
-    "TrialResult",
-    "TuneResult",
-    "command_line",
-    "current_value",
-    "read_results",
-    "read_search",
-    "resume_command",
-    "search_settings",
-]
-
 COMMAND = "gpu-envs tune"  # in messages
 FORMAT = "gpu-envs search 2"  # format of search.json
 RESULTS = "tune.json"  # file with the results; `SEARCH` holds the configuration of the search
@@ -111,7 +100,7 @@ def command_line(config: TrainConfig) -> str:
 
 def resume_command(run_dir: Path, config: TrainConfig) -> str:
     """Return the `gpu-envs tune` command that continues a search."""
-    imports = import_words(config.env_id, config.algorithm)
+    imports = import_words(dataclasses.asdict(config))
     return shell_command("gpu-envs", "tune", "--resume", run_dir, "--allow-pickle", *imports)
 
 

@@ -37,8 +37,6 @@ from trainers.storage.folder_lock import FolderLock
 from trainers.storage.learning_curves import read_rows
 from trainers.storage.run_folder import SEARCH
 
-__all__ = ["TuneConfig", "TuneResult", "dry_run", "resources", "resume", "tune"]
-
 TUNE = "tune"
 """Name of Ray Tune's own folder inside the folder of a search."""
 MAX_TRIALS_PER_GPU = 4
@@ -167,12 +165,12 @@ def dry_run(config: TrainConfig, spaces: Mapping[str, Space], plan: TuneConfig) 
     if plan.metric.startswith("eval/") and not config.eval_episodes:
         raise ConfigError(f"metric = {plan.metric!r}: has no effect with eval_episodes = 0; set eval_episodes > 0")
     small = {name: min(limit, getattr(config, name)) for name, limit in _SMALL.items()}
-    config = dataclasses.replace(config, device="cpu", deterministic=False, checkpoint_interval=1, **small)
+    config = dataclasses.replace(config, device="cpu", deterministic=False, checkpoint_interval=1, logger=(), **small)
     with tempfile.TemporaryDirectory(prefix="gpu-envs-dry-run-") as folder, config.in_force():
         trainer = Trainer(config, Path(folder) / "run")
         trainer.iterate()
         trainer.log.close()
-        columns = list(read_rows(trainer.log.path)[0])
+        columns = list(read_rows(trainer.run_dir / "metrics.csv")[0])
         late = getattr(config.learner, "learning_starts", 0) > 0  # then metrics of updates appear later
         if plan.metric not in columns and not late:
             raise ConfigError(f"metric: expected one of {', '.join(columns)}, got {plan.metric!r}")

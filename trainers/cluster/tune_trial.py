@@ -23,14 +23,6 @@ from trainers.runner.trainer import Trainer
 from trainers.storage import checkpoint
 from trainers.storage.checkpoint import Checkpoint
 
-__all__ = [
-    "TuneConfig",
-    "run_trial",
-    "trainable",
-    "trial_config",
-    "with_config",
-]
-
 WORST = -1e30
 """Score of a failed trial with mode "max". It is finite because schedulers interpolate between scores."""
 
@@ -76,7 +68,8 @@ def trainable(config: TrainConfig, plan: TuneConfig) -> Callable[[dict[str, Any]
 
     def trial(settings: dict[str, Any]) -> None:
         import_named(modules)
-        run_trial(config, plan, {name: _as_python_number(value) for name, value in settings.items()})
+        numbers = {name: value.item() if hasattr(value, "item") else value for name, value in settings.items()}
+        run_trial(config, plan, numbers)  # Ray's are NumPy's
 
     return trial
 
@@ -124,8 +117,3 @@ def with_config(saved: Checkpoint, config: TrainConfig) -> Checkpoint:
     A resumed run cannot change settings of its learners; a trial that copies another one must.
     """
     return dataclasses.replace(saved, config=json.loads(json.dumps(dataclasses.asdict(config))))
-
-
-def _as_python_number(value: Any) -> Any:
-    """Return a NumPy number as a Python number, and other values unchanged."""
-    return value.item() if hasattr(value, "item") else value

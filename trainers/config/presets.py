@@ -4,20 +4,35 @@ from __future__ import annotations
 
 import copy
 import dataclasses
+import tomllib
 from collections.abc import Mapping
+from pathlib import Path
 from typing import Any
 
 from gpu_envs.definition import registry as environments
 from gpu_envs.errors import ConfigError
-from gpu_envs.utils.suggestions import unknown_name_message
-from trainers.algorithms import registry
-from trainers.config.off_policy_presets import OFF_POLICY_PRESETS
-from trainers.config.on_policy_presets import ON_POLICY_PRESETS
-from trainers.config.train_config import TrainConfig
+from trainers.algorithms import algorithm_specs
+from trainers.config.train_config import TrainConfig, changed
 
-__all__ = ["FALLBACK", "PRESETS", "preset", "presets_of"]
 
-PRESETS: dict[tuple[str, str, str], dict[str, Any]] = {**ON_POLICY_PRESETS, **OFF_POLICY_PRESETS}
+def _read_presets() -> dict[tuple[str, str, str], dict[str, Any]]:
+    """Return the presets of presets.toml."""
+    tables = tomllib.loads(Path(__file__).with_name("presets.toml").read_text(encoding="utf-8"))
+    presets = {}
+    for env_id, devices in tables.items():
+        for device, algorithms in devices.items():
+            for algorithm, settings in algorithms.items():
+                base: dict[str, Any] = {}
+                if like := settings.pop("like", ""):
+                    base_env, base_algorithm = like.split()
+                    base = tables[base_env][device][base_algorithm]
+                learner = {**base.get("learner", {}), **settings.get("learner", {})}
+                learner = {name: tuple(x) if isinstance(x, list) else x for name, x in learner.items()}
+                presets[env_id, device, algorithm] = {**base, **settings, "learner": learner}
+    return presets
+
+
+PRESETS: dict[tuple[str, str, str], dict[str, Any]] = _read_presets()
 """Settings of this library's environments by id, type of device and algorithm."""
 FALLBACK: dict[str, dict[str, Any]] = {
     "cpu": {"num_envs": 64, "total_steps": 500_000, "num_threads": 1},
@@ -37,21 +52,19 @@ def preset(env_id: str, device: str, algorithm: str = "ppo") -> TrainConfig:
         ConfigError: The preset that the environment has registered has a setting that is unknown or invalid, or there
             is none for this algorithm and one for an unknown algorithm.
     """
-    kind, spec = device.partition(":")[0], registry.find(algorithm)
-    presets = {of: settings for (on, of), settings in presets_of(env_id).items() if on == kind}
+    kind, spec = device.partition(":")[0], algorithm_specs.find(algorithm)
+    presets = {name: entry for (device_type, name), entry in presets_of(env_id).items() if device_type == kind}
     settings = presets.get(algorithm)
     if settings is None:
-        like = (of for of in presets if _config_type(env_id, kind, of) is spec.config_type)
-        settings = presets.get(next(like, algorithm))
+        same_class = (name for name in presets if _config_type(env_id, kind, name) is spec.config_type)
+        settings = presets.get(next(same_class, algorithm))
     env = next((entry["env"] for entry in presets.values() if "env" in entry), {})  # one game for all algorithms
+    base = TrainConfig(env_id, env, device=device, algorithm=algorithm)
     if settings is None:
-        return TrainConfig(env_id=env_id, device=device, algorithm=algorithm, env=env, **FALLBACK[kind])
-    settings = _checked(f"{env_id}: presets", settings, TrainConfig)
-    learner = _checked(f"{env_id}: presets: learner", settings.get("learner", {}), spec.config_type)
-    learner = {name: value for name, value in learner.items() if name not in spec.fixed}
-    learner = spec.settings(**learner)
-    arguments = {"env_id": env_id, "env": env, "device": device, "algorithm": algorithm, "learner": learner}
-    return TrainConfig(**{**settings, **arguments})
+        return dataclasses.replace(base, **FALLBACK[kind])
+    plain = {name: value for name, value in settings.items() if name not in ("env", "learner")}
+    learner = {f"learner.{name}": x for name, x in settings.get("learner", {}).items() if name not in spec.fixed}
+    return changed(base, {**plain, **learner}, f"{env_id}: presets")
 
 
 def presets_of(env_id: str) -> Mapping[tuple[str, str], Mapping[str, Any]]:
@@ -61,7 +74,7 @@ def presets_of(env_id: str) -> Mapping[tuple[str, str], Mapping[str, Any]]:
         UnknownEnvironmentError: The environment is unknown.
     """
     registered = environments.find(env_id).presets
-    presets = registered or {(on, of): settings for (id, on, of), settings in PRESETS.items() if id == env_id}
+    presets = registered or {(kind, name): entry for (id, kind, name), entry in PRESETS.items() if id == env_id}
     return copy.deepcopy(presets)
 
 
@@ -70,15 +83,6 @@ def _config_type(env_id: str, kind: str, algorithm: str) -> type[Any] | None:
     if ":" in algorithm:  # its module may not be imported
         return None
     try:
-        return registry.find(algorithm).config_type
+        return algorithm_specs.find(algorithm).config_type
     except ConfigError as error:
         raise ConfigError(f"{env_id}: presets: {(kind, algorithm)}: {error}") from None
-
-
-def _checked(prefix: str, settings: Mapping[str, Any], kind: type[Any]) -> dict[str, Any]:
-    """Return settings with tuples for lists; raise a ConfigError if one is no field of a dataclass."""
-    names = [field.name for field in dataclasses.fields(kind)]
-    for name in settings:
-        if name not in names:
-            raise ConfigError(f"{prefix}: {unknown_name_message('setting', name, names)}")
-    return {name: tuple(value) if isinstance(value, list) else value for name, value in settings.items()}

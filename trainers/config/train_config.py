@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import contextlib
 import dataclasses
-import math
 import os
 import sys
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
@@ -17,29 +16,26 @@ from gpu_envs.definition.registry import recorded_id
 from gpu_envs.errors import CheckpointError, ConfigError
 from gpu_envs.runtime.core import Core
 from gpu_envs.runtime.factory import check_played
-from gpu_envs.utils.settings import Bounds, check_settings, complete_settings, has_default, setting
+from gpu_envs.utils.settings import (
+    Bounds,
+    check_settings,
+    check_value,
+    complete_settings,
+    has_default,
+    is_name,
+    setting,
+)
 from gpu_envs.utils.suggestions import unknown_name_message
-from trainers.algorithms import registry
+from trainers.algorithms import algorithm_specs
+from trainers.base.gradients import find_schedule
 from trainers.base.learner_spec import ENGINES
-from trainers.base.seeding import SEEDS
+from trainers.base.random_streams import SEEDS
 from trainers.base.serialization import check_fields
+from trainers.loggers.logger import LOGGERS
+from trainers.models.networks import named_network
 
 if TYPE_CHECKING:
     from trainers.storage.checkpoint import Checkpoint
-
-__all__ = [
-    "CUBLAS",
-    "FIXED",
-    "OPTION_FIELDS",
-    "CoreFactory",
-    "TrainConfig",
-    "anneal_parameters",
-    "autocast",
-    "changed",
-    "make_eval_core",
-    "make_train_core",
-    "members_by_policy",
-]
 
 CoreFactory: TypeAlias = Callable[..., Core]
 """Function that creates environments: `(config, num_envs, seed, **settings) -> core`."""
@@ -72,20 +68,30 @@ class TrainConfig:
     """Steps between the decisions of a policy, by its name; actions are held in between. Others decide at each step."""
     learn_after: dict[str, int] = field(default_factory=dict)
     """Environment steps after which a policy begins to learn, by its name; before, it acts with its first weights."""
-    anneal: dict[str, list[float]] = field(default_factory=dict)
-    """Environment parameters that change linearly, by name: first value, last value, environment steps between them."""
+    anneal: dict[str, list[float | str]] = field(default_factory=dict)
+    """Environment parameters that change linearly, by name: first value, last value, environment steps between them.
+    A fourth item "module:NAME" is a function from progress in [0, 1] to the share of the way."""
     checkpoint_interval: int = setting(50, ge=1)
     """Iterations between checkpoints and evaluations; the last iteration always saves one."""
     keep_last_checkpoints: int = setting(3, ge=1)
     """Number of recent checkpoints to keep, in addition to the best one."""
     eval_episodes: int = setting(64, ge=0)
-    """Evaluation episodes per policy at every checkpoint; 0: no evaluation."""
+    """Evaluation episodes per policy at every checkpoint. The table at the end plays four times as many per matchup, at
+    most 256. 0: neither."""
     eval_opponents: str | None = setting(None, requires={"eval_episodes": Bounds(gt=0)})
     """Opponents in evaluations: the policies of a run or checkpoint, or "scripted"; None: random opponents."""
+    logger: tuple[str, ...] = setting(("tensorboard",), choices=tuple(LOGGERS), by_name=True)
+    """Loggers of the metrics: "tensorboard", "wandb", "mlflow", or "module:Name" of your own, several if you like.
+    metrics.csv is always written, so "csv" only takes the place of the default."""
     patience: int = setting(0, ge=0, requires={"eval_episodes": Bounds(gt=0)})
     """Evaluations without a new best score after which the training stops early; 0: no early stopping."""
+    eval_metric: tuple[str, ...] = setting((), by_name=True, requires={"eval_episodes": Bounds(gt=0)})
+    """Measures of evaluations: functions "module:NAME" from `trainers.FinishedEpisodes` to one number per episode (E,).
+    The mean is the column eval/<policy>/NAME."""
+    callback: tuple[str, ...] = setting((), by_name=True)
+    """Functions "module:NAME" that are called after every iteration with its row of metrics, a dictionary."""
     init_from: str | None = None
-    """Run, checkpoint or zoo:NAME whose policies the learners begin with, by name; a single policy is that of all
+    """Run, checkpoint or zoo:NAME whose policies the learners begin with, by name; a single policy is for all
     learners. None: random weights."""
     until_return: float | None = None
     """Stop when the mean return per agent over the last 100 episodes reaches this value in every group."""
@@ -101,6 +107,8 @@ class TrainConfig:
     """Number of PyTorch threads on the CPU, at most one per core; 0: PyTorch's default, or 1 if gradients are kernels.
     Kernels of a single run use all cores of the process whatever this number is; `taskset` limits them. With several
     seeds at once it is the number of cores of each run, for PyTorch and kernels, see `trainers.train_seeds`."""
+    env_workers: int = setting(1, ge=1)
+    """Number of processes that play the worlds of an environment in plain Python; 1: the process of the training."""
     cuda_graph: bool = True
     """Capture rollouts and updates as CUDA graphs and replay them; has an effect on a GPU only."""
     engine: str = setting("auto", choices=ENGINES)
@@ -116,7 +124,7 @@ class TrainConfig:
     actor_device: str | None = setting(None, requires={"num_actors": Bounds(gt=0)})
     """Device of the actors: "cpu", "cuda" or "cuda:<i>"; None: the learner's device."""
     algorithm: str = "ppo"
-    """Learning algorithm, see `trainers.algorithms.registry`."""
+    """Learning algorithm, see `trainers.algorithms.algorithm_specs`."""
     learner: Any = None
     """Settings of the learners, an instance of the algorithm's config class; None: its defaults."""
 
@@ -124,14 +132,16 @@ class TrainConfig:
         """Raise ConfigError for the first invalid value."""
         check_settings(self)
         check_played("env", self.env)
-        _check_two_level(self.decide_every, self.learn_after, self.anneal, self.total_steps)
-        algorithm = registry.find(self.algorithm)
+        _check_two_level(self)
+        algorithm = algorithm_specs.find(self.algorithm)
         if self.learner is None:
             object.__setattr__(self, "learner", algorithm.settings())
         if not isinstance(self.learner, algorithm.config_type):
             expected, actual = algorithm.config_type.__name__, type(self.learner).__name__
             raise ConfigError(f"learner: {self.algorithm} needs a {expected}, got {actual}")
         algorithm.settings(**vars(self.learner))  # what the name stands for
+        if ":" in (network := getattr(self.learner, "network", "")):
+            named_network(network)
         if (starts := getattr(self.learner, "learning_starts", 0)) >= self.total_steps:
             raise ConfigError(
                 f"learner.learning_starts: expected fewer than total_steps = {self.total_steps}, because learning "
@@ -159,7 +169,7 @@ class TrainConfig:
         data = _recorded(prefix, cls, data, {**get_type_hints(cls), "learner": dict[str, Any]})
         recorded_id(data["env_id"], file)
         try:
-            kind = registry.find(data["algorithm"]).config_type
+            kind = algorithm_specs.find(data["algorithm"]).config_type
             learner = _recorded(f"{prefix}: learner", kind, data["learner"] or {}, get_type_hints(kind))
             return cls(**{**data, "learner": kind(**learner)})
         except ConfigError as error:
@@ -220,16 +230,22 @@ class TrainConfig:
         threads = torch.get_num_threads()
         strict = torch.are_deterministic_algorithms_enabled()
         warn_only = torch.is_deterministic_algorithms_warn_only_enabled()
+        precision = None  # PyTorch raises an error at a read or a change if a program sets it by `torch.backends`
         self.apply_num_threads(kernels)
         if self.deterministic:
             torch.use_deterministic_algorithms(True)
         try:
-            with _matmul_precision(self.matmul_precision), torch.inference_mode(False):
+            if self.matmul_precision is not None:
+                precision = torch.get_float32_matmul_precision()
+                torch.set_float32_matmul_precision(self.matmul_precision)
+            with torch.inference_mode(False):
                 yield
         finally:
             torch.set_num_threads(threads)
             if self.deterministic:  # the call imports torch._inductor, which takes seconds
                 torch.use_deterministic_algorithms(strict, warn_only=warn_only)
+            if precision is not None:
+                torch.set_float32_matmul_precision(precision)
 
 
 MIN_RECURSION_LIMIT = 1000
@@ -248,23 +264,6 @@ def _check_process() -> None:
             f"Python's recursion limit: expected at least {MIN_RECURSION_LIMIT}, got {limit}; call "
             f"sys.setrecursionlimit({MIN_RECURSION_LIMIT})"
         )
-
-
-@contextlib.contextmanager
-def _matmul_precision(precision: str | None) -> Iterator[None]:
-    """Set the precision of float32 matrix products within the block; None reads and changes nothing.
-
-    PyTorch raises an error if a program also sets it by its newer interface, `torch.backends`.
-    """
-    if precision is None:
-        yield
-        return
-    previous = torch.get_float32_matmul_precision()
-    torch.set_float32_matmul_precision(precision)
-    try:
-        yield
-    finally:
-        torch.set_float32_matmul_precision(previous)
 
 
 def autocast(config: TrainConfig) -> torch.autocast:
@@ -312,7 +311,7 @@ def changed(
         floats = {key for key in fields if float in (hints[key], *get_args(hints[key]))}
         fields.update({key: float(value) for key, value in fields.items() if key in floats and type(value) is int})
     values = {key: tuple(value) if isinstance(value, list) else value for key, value in of_learner.items()}
-    learner = registry.find(config.algorithm).settings(**{**vars(config.learner), **values})
+    learner = algorithm_specs.find(config.algorithm).settings(**{**vars(config.learner), **values})
     return dataclasses.replace(config, learner=learner, **plain)
 
 
@@ -342,14 +341,13 @@ def members_by_policy(config: TrainConfig, core: Core) -> dict[str, list[str]]:
     names: dict[str, list[str]] = {}
     for group, rows in core.groups.items():
         agents = [core.possible_agents[row] for row in rows]
-        usual = {"group": dict.fromkeys(agents, group), "all": dict.fromkeys(agents, "shared")}
-        of = usual.get(config.sharing, {agent: agent for agent in agents})
-        of |= dict.fromkeys(agents, config.policies[group]) if group in config.policies else {}
-        of |= {agent: config.policies[agent] for agent in agents if agent in config.policies}
-        if len(set(of.values())) == 1:
-            names.setdefault(of[agents[0]], []).append(group)
+        shared_name = {"group": group, "all": "shared"}.get(config.sharing)
+        policies = {agent: config.policies.get(group, shared_name or agent) for agent in agents}
+        policies |= {agent: config.policies[agent] for agent in agents if agent in config.policies}
+        if len(set(policies.values())) == 1:
+            names.setdefault(policies[agents[0]], []).append(group)
         else:
-            for agent, name in of.items():
+            for agent, name in policies.items():
                 names.setdefault(name, []).append(agent)
     return names
 
@@ -358,7 +356,7 @@ def make_train_core(config: TrainConfig, num_envs: int, seed: int, **overrides: 
     """Create environments of a run with a number of environments and a seed; `overrides` replace settings."""
     import gpu_envs
 
-    settings = {**config.env, **overrides}
+    settings = {"workers": config.env_workers, **config.env, **overrides}
     return gpu_envs.make(
         config.env_id, num_envs=num_envs, device=config.device, seed=seed, reuse_buffers=True, **settings
     ).core
@@ -373,36 +371,31 @@ def make_eval_core(config: TrainConfig, num_envs: int, seed: int, factory: CoreF
     return factory(config, num_envs, seed, time_limit="truncation")
 
 
-def anneal_parameters(core: Core, schedules: Mapping[str, Sequence[float]], steps: int) -> None:
+def anneal_parameters(core: Core, schedules: Mapping[str, Sequence[Any]], steps: int) -> None:
     """Set the environment parameters of `TrainConfig.anneal` to their values after a number of environment steps.
 
     Raises:
         ConfigError: The environment has no such parameter, or does not accept the value.
     """
     values: dict[str, float] = {}
-    for name, (first, last, length) in schedules.items():
-        values[name] = last if steps >= length else first + (last - first) * (steps / length)
+    for name, (first, last, length, *shape) in schedules.items():
+        schedule = find_schedule(f"anneal: {name}:", *(shape or ["linear"]))
+        values[name] = last if steps >= length else schedule(first, last, steps / length)
     if values:
         core.set_params(**values)
 
 
-def _check_two_level(
-    decide_every: Mapping[str, Any], learn_after: Mapping[str, Any], anneal: Mapping[str, Any], total_steps: int
-) -> None:
-    """Raise a ConfigError if a value of `TrainConfig.decide_every`, `learn_after` or `anneal` is invalid."""
-    for setting_name, values, low, high in (
-        ("decide_every", decide_every, 1, math.inf),
-        ("learn_after", learn_after, 0, total_steps - 1),
-    ):
-        for name, value in values.items():
-            if not isinstance(value, int) or isinstance(value, bool) or not low <= value <= high:
-                more = "" if high == math.inf else f" to {high}, fewer than total_steps"
-                raise ConfigError(f"{setting_name}[{name}]: expected an int from {low}{more}, got {value!r:.80}")
-    for name, values in anneal.items():
-        numbers = list(values) if isinstance(values, list | tuple) else []
-        good = len(numbers) == 3 and all(isinstance(number, int | float) for number in numbers)
-        if not good or not all(map(math.isfinite, numbers)) or numbers[2] <= 0:
+def _check_two_level(config: TrainConfig) -> None:
+    """Raise a ConfigError if a value of `decide_every`, `learn_after` or `anneal` is invalid."""
+    for name, value in config.decide_every.items():
+        check_value("decide_every", name, value, int, ge=1)
+    for name, value in config.learn_after.items():
+        check_value("learn_after", name, value, int, ge=0, lt=config.total_steps)
+    for name, value in config.anneal.items():
+        shape = value[3:] if isinstance(value, list | tuple) else ()
+        numbers = check_value("anneal", name, value[:3] if shape else value, tuple[float, ...])
+        if len(numbers) != 3 or numbers[2] <= 0 or len(shape) > 1 or not all(map(is_name, map(str, shape))):
             raise ConfigError(
-                f"anneal[{name}]: expected the first value, the last value and the steps between them, such as "
-                f"[0.0, 1.0, 100000], got {values!r:.80}"
+                f"anneal: {name}: expected the first value, the last value and the steps between them, such as "
+                f"[0.0, 1.0, 100000], and perhaps module:NAME, a function of progress, got {value!r:.80}"
             )

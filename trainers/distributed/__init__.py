@@ -10,11 +10,4 @@ if TYPE_CHECKING:
 
 __all__ = ["AllReduceReducer", "ShardedReducer", "gather_state", "reducer_for", "scatter_state"]
 
-_REDUCER, _STATE = "trainers.distributed.sharded_reducer", "trainers.distributed.checkpoint_state"
-__getattr__, __dir__ = lazy_exports(
-    __name__,
-    {
-        **dict.fromkeys(("AllReduceReducer", "ShardedReducer", "reducer_for"), _REDUCER),
-        **dict.fromkeys(("gather_state", "scatter_state"), _STATE),
-    },
-)
+__getattr__, __dir__ = lazy_exports(__name__)

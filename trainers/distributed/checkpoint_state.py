@@ -18,16 +18,6 @@ from trainers.base.shard import Shard, transport_device
 from trainers.base.state import State
 from trainers.buffers.replay_buffer import PRIORITY
 
-__all__ = [
-    "NOT_OF_WORLDS",
-    "PIECE",
-    "axis_of_worlds",
-    "gather_state",
-    "scatter_state",
-    "select_state",
-    "without_values",
-]
-
 NOT_OF_WORLDS = ("core.io.num_choices", "core.io.low", "core.io.high")
 """Entries of a core's state that are equal in all worlds: bounds of actions."""
 PIECE = 2**26
@@ -109,11 +99,6 @@ def _of_worlds(state: State, core: Core, axes: Mapping[str, int]) -> dict[str, t
         for name, value in state.items()
         if isinstance(value, Tensor) and (axis := axis_of[name]) is not None
     }
-
-
-def without_values(state: State) -> State:
-    """Return a state whose tensors have shapes and dtypes but no values (device "meta")."""
-    return {name: value.to("meta") if isinstance(value, Tensor) else value for name, value in state.items()}
 
 
 def _gathered(shard: Shard, part: Tensor, axis: int) -> Tensor:

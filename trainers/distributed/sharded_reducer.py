@@ -8,8 +8,6 @@ from torch import Tensor
 from trainers.base.gradients import LOCAL_REDUCER, GradientReducer, MinibatchSampler
 from trainers.base.shard import Shard, all_reduce_sum
 
-__all__ = ["AllReduceReducer", "ShardedMinibatchSampler", "ShardedReducer", "reducer_for"]
-
 
 class AllReduceReducer(GradientReducer):
     """Take gradient steps on the mean of all ranks' gradients."""

@@ -11,11 +11,15 @@ from gpu_envs.runtime.core import Core
 from gpu_envs.utils.progress import Progress, ProgressBar
 from gpu_envs.utils.terminal import all_rows, terminal_width
 from trainers.evaluation.kernel_episodes import KernelPlayers
-from trainers.evaluation.policy_evaluation import EvaluationResult, by_member, evaluate_policies
-from trainers.evaluation.policy_runner import Players
+from trainers.evaluation.policy_evaluation import (
+    NO_METRICS,
+    EpisodeMetric,
+    EvaluationResult,
+    by_member,
+    evaluate_policies,
+)
 from trainers.models.policy import Policy, PolicyProtocol
-
-__all__ = ["as_json", "cross_play", "matchups", "play_and_print", "table"]
+from trainers.models.policy_set import Players
 
 
 def cross_play(
@@ -27,6 +31,7 @@ def cross_play(
     greedy: bool = False,
     progress: Progress | None = None,
     engine: str = "auto",
+    metrics: Mapping[str, EpisodeMetric] = NO_METRICS,
 ) -> list[tuple[dict[str, str], EvaluationResult]]:
     """Evaluate trained policies against random opponents, against each other, and against other policies.
 
@@ -39,6 +44,7 @@ def cross_play(
         greedy: Take the most probable actions instead of samples.
         progress: Called with the number of episodes played so far.
         engine: Engine of every matchup, see `evaluate_policies`.
+        metrics: Functions of the episodes of every matchup by name.
 
     Returns:
         One pair per matchup: "random", "trained" or "other" by policy name, and the result. Where one policy plays all
@@ -71,6 +77,7 @@ def cross_play(
             engine=engine,
             kernels=kernels,
             last_info=core.definition.results,
+            metrics=metrics,
         )
         results.append((matchup, result))
     return results
@@ -109,12 +116,12 @@ def table(results: Sequence[tuple[dict[str, str], EvaluationResult]], width: int
     leaving = [group for group in groups if any(outcome.leaves[group] for _, outcome in results)]
     reported = [(group, name) for name, by_group in results[0][1].last_info.items() for group in by_group]
     head = [*names, *(f"{name} return" for name in earning), "episode length", *(f"{g} survivors" for g in leaving)]
-    head += [f"{group} {name}" for group, name in reported]
+    head += [*(f"{group} {name}" for group, name in reported), *results[0][1].metrics]
     lines = [head]
     for matchup, outcome in results:
         returns = outcome.agent_returns if by_agent else outcome.returns
         cells = [*(returns[name] for name in earning), outcome.length, *(outcome.survivors[group] for group in leaving)]
-        cells += [outcome.last_info[name][group] for group, name in reported]
+        cells += [*(outcome.last_info[name][group] for group, name in reported), *outcome.metrics.values()]
         lines.append([*(matchup[name] for name in names), *map(str, cells)])
     return "\n".join(
         [*all_rows(lines, width), f"{results[0][1].episodes} episodes each, mean ± half of the 95 % interval"]
@@ -129,11 +136,12 @@ def play_and_print(
     seed: int,
     greedy: bool = False,
     engine: str = "auto",
+    metrics: Mapping[str, EpisodeMetric] = NO_METRICS,
 ) -> list[tuple[dict[str, str], EvaluationResult]]:
     """Play every matchup with a progress bar, and print the table."""
     total = core.num_envs * len(matchups(list(_seats(core, sides) or sides), other is not None))
     with ProgressBar(total, "episodes", file=sys.stderr) as progress:
-        results = cross_play(core, sides, trained, other, seed, greedy, progress, engine)
+        results = cross_play(core, sides, trained, other, seed, greedy, progress, engine, metrics)
     print(table(results, terminal_width(sys.stdout)))
     return results
 

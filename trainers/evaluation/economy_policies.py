@@ -2,20 +2,17 @@
 
 from __future__ import annotations
 
+from typing import ClassVar
+
 import torch
 from torch import Tensor
 
-from gpu_envs.errors import ConfigError
 from gpu_envs.runtime.core import Core
-from gpu_envs.utils.agent_rows import rows_index
-from gpu_envs.utils.summaries import Summarized, Summary
-from trainers.base.agent_group import agent_rows_of
+from trainers.evaluation.state_policy import StatePolicy
 from warp_kernels.economy.one_step import HOURS
 
-__all__ = ["EconomyPolicy"]
 
-
-class EconomyPolicy(Summarized):
+class EconomyPolicy(StatePolicy):
     """Work as pays best after taxes, or tax all incomes by the optimal flat rate; has the interface of `Policy`.
 
     A worker maximizes its utility after this step, as if taxes were due then and the other workers did not work. This
@@ -26,34 +23,16 @@ class EconomyPolicy(Summarized):
     weights are inverse incomes, and g is their mean weighted by incomes.
     """
 
+    env_ids: ClassVar[tuple[str, ...]] = ("OneStepEconomy-v0",)
+
     def __init__(self, core: Core, member: str) -> None:
-        """Control a group or an agent of a core.
-
-        Args:
-            core: Core of OneStepEconomy-v0, whose state the policy reads.
-            member: Name of a group or an agent.
-
-        Raises:
-            ConfigError: The core is another environment.
-        """
-        if core.id != "OneStepEconomy-v0":
-            raise ConfigError(f"scripted policy of the economy: expected OneStepEconomy-v0, got {core.id}")
-        self.core: Core = core
-        self.member = member
-        rows = agent_rows_of(core, [member])
-        self.rows: slice | Tensor = rows_index(rows, core.device)
-        self.plans: bool = rows[0] == core.num_agents - 1
+        """Control a group or an agent of a core, see `StatePolicy`."""
+        super().__init__(core, member)
+        self.plans: bool = self.agent_rows[0] == core.num_agents - 1
+        self.script = "flat tax of Saez's formula" if self.plans else "best response to the taxes"
         self.hours: Tensor = torch.arange(HOURS + 1.0, device=core.device)
 
-    def _summary(self) -> Summary:
-        script = "flat tax of Saez's formula" if self.plans else "best response to the taxes"
-        return Summary(self.core.id, {"plays": self.member, "script": script, "device": self.core.device})
-
-    @torch.no_grad()
-    def act(
-        self, obs: Tensor, mask: Tensor | None = None, greedy: bool = False, hidden_state: Tensor | None = None
-    ) -> Tensor:
-        """Return actions (E, n, K) for the current state of the core; of the arguments only the mask is used."""
+    def _act(self, mask: Tensor | None) -> Tensor:
         return self._tax(mask) if self.plans else self._work()
 
     def _work(self) -> Tensor:
@@ -103,10 +82,3 @@ class EconomyPolicy(Summarized):
         distance = (table - rate[:, None]).abs().unsqueeze(1).expand(-1, brackets, -1)
         distance = distance.masked_fill(~mask[:, 0, : distance[0].numel()].view(distance.shape), torch.inf)
         return distance.argmin(-1).unsqueeze(1)
-
-    def initial_hidden_state(self, *shape: int) -> None:
-        """Return None: the policy is not recurrent."""
-        return
-
-    def seed(self, seed: int) -> None:
-        """Do nothing: the policy is deterministic."""

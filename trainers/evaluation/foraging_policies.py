@@ -3,18 +3,15 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import ClassVar
 
 import torch
 from torch import Tensor
 
 from gpu_envs.errors import ConfigError
 from gpu_envs.runtime.core import Core
-from gpu_envs.utils.agent_rows import rows_index
-from gpu_envs.utils.summaries import Summarized, Summary
-from trainers.base.agent_group import agent_rows_of
+from trainers.evaluation.state_policy import StatePolicy
 from warp_kernels.grid.level_based_foraging.level_based_foraging import EAST, LOAD, NORTH, NUM_ACTIONS, SOUTH, WEST
-
-__all__ = ["HEURISTICS", "ForagingPolicy"]
 
 
 @dataclass(frozen=True)
@@ -37,44 +34,33 @@ HEURISTICS = {
 """Heuristics by name."""
 
 
-class ForagingPolicy(Summarized):
+class ForagingPolicy(StatePolicy):
     """Go to a food in sight and load it; has the interface of `trainers.models.policy.Policy`.
 
     Without such a food, or if no step leads closer to it, the action is random among those with an effect.
     """
 
+    env_ids: ClassVar[tuple[str, ...]] = ("LevelBasedForaging-v0",)
+
     def __init__(self, core: Core, member: str, heuristic: str = "H4") -> None:
         """Control a group or an agent of a core.
 
         Args:
-            core: Core of LevelBasedForaging-v0, whose state the policy reads.
+            core: Core of LevelBasedForaging-v0.
             member: Name of a group or an agent.
             heuristic: Name in `HEURISTICS`.
 
         Raises:
             ConfigError: There is no such heuristic, or the core is another environment.
         """
-        if core.id != "LevelBasedForaging-v0":
-            raise ConfigError(f"heuristics of level-based foraging: expected LevelBasedForaging-v0, got {core.id}")
-        if heuristic not in tuple(HEURISTICS):
+        if heuristic not in HEURISTICS:
             raise ConfigError(f"heuristic: expected one of {', '.join(HEURISTICS)}, got {heuristic!r}")
-        self.core: Core = core
-        self.member = member
-        self.heuristic = heuristic
-        self.rows: slice | Tensor = rows_index(agent_rows_of(core, [member]), core.device)
-        self._generator = torch.Generator(core.device)
-        self.seed(0)
+        super().__init__(core, member)
+        self.heuristic = HEURISTICS[heuristic]
+        self.script = f"go to {self.heuristic.words}"
 
-    def _summary(self) -> Summary:
-        script = f"go to {HEURISTICS[self.heuristic].words}"
-        return Summary(self.core.id, {"plays": self.member, "script": script, "device": self.core.device})
-
-    @torch.no_grad()
-    def act(
-        self, obs: Tensor, mask: Tensor | None = None, greedy: bool = False, hidden_state: Tensor | None = None
-    ) -> Tensor:
-        """Return actions (E, n) for the current state of the core; the arguments of a `Policy` are unused."""
-        kind, state, params = HEURISTICS[self.heuristic], self.core.world_state, self.core.get_params()
+    def _act(self, mask: Tensor | None) -> Tensor:
+        kind, state, params = self.heuristic, self.core.world_state, self.core.get_params()
         food, player = state["food"].long(), state["player"].long()
         agent, sight = player[:, self.rows], params["sight"].long()[:, None, None]
         corner = (agent[..., :2] - sight).clamp(min=0)  # of the cells in sight, which numbers them
@@ -97,7 +83,8 @@ class ForagingPolicy(Summarized):
         nearest = distance.argmin(-1)  # the first in row order among ties
         offset = gap.gather(2, nearest[..., None, None].expand(-1, -1, 1, 2)).squeeze(2)
         allowed = self._allowed(agent, gap, food)
-        choice = self._random(allowed)
+        chances = torch.rand(allowed.shape, generator=self._generator, device=allowed.device)
+        choice = chances.masked_fill(~allowed, -1.0).argmax(-1)  # a random one of the allowed actions
         for action, is_closer in (
             (WEST, offset[..., 1] < 0),
             (EAST, offset[..., 1] > 0),
@@ -124,16 +111,3 @@ class ForagingPolicy(Summarized):
             blocked = (is_present & (gap[..., 0] == down) & (gap[..., 1] == right)).any(-1)
             allowed[..., int(action)] = inside[action] & ~blocked
         return allowed
-
-    def _random(self, allowed: Tensor) -> Tensor:
-        """Return a random action (E, n) among the allowed ones."""
-        chances = torch.rand(allowed.shape, generator=self._generator, device=allowed.device)
-        return chances.masked_fill(~allowed, -1.0).argmax(-1)
-
-    def initial_hidden_state(self, *shape: int) -> None:
-        """Return None: the policy is not recurrent."""
-        return
-
-    def seed(self, seed: int) -> None:
-        """Restart the random stream of actions that lead to no food."""
-        self._generator.manual_seed(seed)

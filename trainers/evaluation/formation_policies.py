@@ -3,18 +3,15 @@
 from __future__ import annotations
 
 import math
+from typing import ClassVar
 
 import torch
 from torch import Tensor
 
 from gpu_envs.errors import ConfigError
 from gpu_envs.runtime.core import Core
-from gpu_envs.utils.agent_rows import rows_index
-from gpu_envs.utils.summaries import Summarized, Summary
-from trainers.base.agent_group import agent_rows_of
+from trainers.evaluation.state_policy import StatePolicy
 from warp_kernels.mpe import particles
-
-__all__ = ["AHEAD", "PUSHES", "FormationPolicy", "fixed_places", "places_on_circle"]
 
 AHEAD = 4
 """Steps of the prediction."""
@@ -45,12 +42,14 @@ def _at_angles(core: Core, angle: Tensor) -> Tensor:
     return center[:, None] + radius * torch.stack([angle.cos(), angle.sin()], -1)
 
 
-class FormationPolicy(Summarized):
+class FormationPolicy(StatePolicy):
     """Take the actions after which agents coast closest to their places on the circle; has the interface of a `Policy`.
 
     Positions are read from the state of the worlds, so that agents know more than they observe. With fixed places an
     agent needs no more than its own position, velocity and the landmark, which it observes.
     """
+
+    env_ids: ClassVar[tuple[str, ...]] = ("SimpleFormation-v0",)
 
     def __init__(self, core: Core, member: str, fixed: bool = False) -> None:
         """Control a group or an agent of a core.
@@ -63,34 +62,17 @@ class FormationPolicy(Summarized):
         Raises:
             ConfigError: The core is another environment, or its actions are continuous.
         """
-        if core.id != "SimpleFormation-v0" or core.config.continuous_actions:
-            expected = "SimpleFormation-v0 with discrete actions"
-            raise ConfigError(f"scripted policy of formations: expected {expected}, got {core.id} {core.config}")
-        self.core: Core = core
-        self.member = member
+        super().__init__(core, member)
+        if core.config.continuous_actions:
+            raise ConfigError(f"FormationPolicy: expected discrete actions, got {core.config}")
         self.fixed = fixed
-        self.rows: slice | Tensor = rows_index(agent_rows_of(core, [member]), core.device)
+        self.script = "form a circle" + " of fixed places" * fixed
         self._pushes = torch.tensor(PUSHES, device=core.device)
 
-    def _summary(self) -> Summary:
-        script = "form a circle" + " of fixed places" * self.fixed
-        return Summary(self.core.id, {"plays": self.member, "script": script, "device": self.core.device})
-
-    @torch.no_grad()
-    def act(
-        self, obs: Tensor, mask: Tensor | None = None, greedy: bool = False, hidden_state: Tensor | None = None
-    ) -> Tensor:
-        """Return actions (E, n) for the current state of the core; the arguments of a `Policy` are unused."""
+    def _act(self, mask: Tensor | None) -> Tensor:
         state, decay, dt = self.core.world_state, float(particles.KEPT_VELOCITY), float(particles.DT)
         accel = self.core.get_params()["accel"][:, None, None, None]
         speed = decay * state["vel"][:, self.rows, None] + dt * accel * self._pushes  # (E, n, C, 2)
         positions = state["pos"][:, self.rows, None] + dt * (1.0 - decay**AHEAD) / (1.0 - decay) * speed
         goals = fixed_places(self.core) if self.fixed else places_on_circle(self.core)
         return (positions - goals[:, self.rows, None]).square().sum(-1).argmin(-1)
-
-    def initial_hidden_state(self, *shape: int) -> None:
-        """Return None: the policy is not recurrent."""
-        return
-
-    def seed(self, seed: int) -> None:
-        """Do nothing: the policy is deterministic."""

@@ -10,34 +10,29 @@ import math
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
+from types import MappingProxyType
+from typing import Any
 
 import numpy as np
 import torch
 from torch import Tensor
 
-from gpu_envs.errors import CheckpointError, ConfigError, GpuEnvsError
+from gpu_envs.definition.id_modules import named_object, split_id
+from gpu_envs.errors import CheckpointError, ConfigError, GpuEnvsError, shown
 from gpu_envs.runtime.core import Core
+from gpu_envs.runtime.episode_recorder import Episode
+from gpu_envs.runtime.rollout.trace import EpisodeResults
+from gpu_envs.utils.progress import Progress
+from trainers.algorithms import algorithm_specs
 from trainers.base.agent_group import agent_rows_of, make_agent_group
-from trainers.base.seeding import SEEDS
+from trainers.base.random_streams import SEEDS
+from trainers.config.train_config import TrainConfig, members_by_policy
 from trainers.evaluation.kernel_episodes import KernelPlayers
-from trainers.evaluation.policy_runner import Players, PolicyRunner
 from trainers.models.action_heads import spec_like
 from trainers.models.policy import Policy, PolicyProtocol
+from trainers.models.policy_set import Players, PolicyRunner
 from trainers.storage import checkpoint
 from trainers.storage.checkpoint import Checkpoint
-
-__all__ = [
-    "Estimate",
-    "EvaluationResult",
-    "Team",
-    "by_member",
-    "check_fits",
-    "estimate",
-    "evaluate_policies",
-    "load_opponents",
-    "policies_of",
-    "teams",
-]
 
 
 @dataclass(frozen=True)
@@ -70,7 +65,48 @@ class EvaluationResult:
     leaves: dict[str, bool]
     """Whether an agent left before the end of the episode, by group."""
     last_info: dict[str, dict[str, Estimate]] = field(default_factory=dict)
-    """Entries of ``info`` in the last step of an episode, mean over the agents of a group, by entry and group."""
+    """Declared results and entries of ``info`` in the last step of an episode, mean over the agents of a group, by name
+    and group."""
+    metrics: dict[str, Estimate] = field(default_factory=dict)
+    """Measures of the user, see `evaluate_policies`."""
+
+
+@dataclass(frozen=True)
+class FinishedEpisodes:
+    """Episodes of an evaluation, one per environment, for measures of the user."""
+
+    agents: tuple[str, ...]
+    """Agents, in the order of the columns."""
+    groups: Mapping[str, Sequence[int]]
+    """Columns of the agents of each group."""
+    returns: Tensor
+    """Returns (E, A) float64."""
+    length: Tensor
+    """Steps until all agents were done (E,) int64."""
+    terminated: Tensor
+    """Whether an agent was terminated, not truncated (E, A) bool."""
+    last_info: Mapping[str, Tensor]
+    """Declared results of the environment, and entries of ``info`` in each agent's last step, (E, A) by name."""
+
+
+EpisodeMetric = Callable[[FinishedEpisodes], Tensor]
+"""Function from episodes to one number per episode (E,)."""
+
+
+NO_METRICS: Mapping[str, EpisodeMetric] = MappingProxyType({})
+"""No measures of the user."""
+
+
+def find_metrics(names: Sequence[str]) -> dict[str, EpisodeMetric]:
+    """Return the functions of names "module:NAME" by NAME.
+
+    Raises:
+        ConfigError: A module is not imported, a name is no function of episodes, or two names are equal.
+    """
+    metrics = {split_id(name)[1]: named_object("eval_metric", name, ["episodes"]) for name in names}
+    if len(metrics) < len(names):
+        raise ConfigError(f"eval_metric: expected functions of different names, got {', '.join(names)}")
+    return metrics
 
 
 def policies_of(saved: Checkpoint, sides: Mapping[str, Sequence[str]], core: Core) -> dict[str, Policy]:
@@ -88,6 +124,19 @@ def policies_of(saved: Checkpoint, sides: Mapping[str, Sequence[str]], core: Cor
     for name, members in sides.items():
         check_fits(policies[name], members, core, saved.path / f"policy-{name}.json")
     return policies
+
+
+def trained_policies(
+    saved: Checkpoint, config: TrainConfig, core: Core
+) -> tuple[dict[str, list[str]], dict[str, Policy]]:
+    """Return the groups or agents of each policy of a run, and its policies, see `policies_of`.
+
+    Behavior cloning may have saved the policies of some groups only.
+    """
+    sides = members_by_policy(config, core)
+    if algorithm_specs.find(config.algorithm).is_imitation:
+        sides = {name: members for name, members in sides.items() if name in saved.policies}
+    return sides, policies_of(saved, sides, core)
 
 
 def check_fits(policy: Policy, members: Sequence[str], core: Core, file: Path) -> None:
@@ -139,6 +188,7 @@ def evaluate_policies(
     kernels: KernelPlayers | None = None,
     last_info: Sequence[str] = (),
     after_step: Callable[[Tensor, Mapping[str, Tensor]], None] | None = None,
+    metrics: Mapping[str, EpisodeMetric] = NO_METRICS,
 ) -> EvaluationResult:
     """Play one episode in every environment.
 
@@ -153,32 +203,34 @@ def evaluate_policies(
         engine: "kernel" plays inside the kernels if they support all policies and no episodes are recorded, "torch"
             never, and "auto" if so many episodes are worth the compilation.
         kernels: Kernels of the same environments, kept for several evaluations; None: new ones.
-        last_info: Entries of ``info`` with a number per agent, (E, A), for `EvaluationResult.last_info`. Kernels record
-            declared results (`EnvDefinition.results`); with other entries "auto" is "torch".
+        last_info: Declared results (`EnvDefinition.results`) or entries of ``info`` with a number per agent, (E, A),
+            for `EvaluationResult.last_info`. Kernels record declared results; with other entries "auto" is "torch".
         after_step: Called after every step with the environments whose episode went on until it, (E,) bool, and the
             `info` of the step; the policies then act between steps.
+        metrics: Functions of the episodes by name, for `EvaluationResult.metrics`.
 
     Raises:
         ConfigError: `engine` is "kernel" with `after_step` or an entry of `last_info` that is no declared result, or
-            unknown.
+            unknown; or a metric does not return one number per episode.
         GpuEnvsError: An episode has not ended after `max_steps`.
     """
     declared = core.definition.results
+    if metrics:
+        last_info = tuple(dict.fromkeys([*last_info, *declared]))
     in_steps = after_step is not None or not set(last_info) <= set(declared)
     if in_steps and engine == "kernel":
         raise ConfigError("engine: expected 'auto' or 'torch', which give infos of steps, got 'kernel'")
     kernels = kernels or KernelPlayers(core)
-    ends: dict[str, Tensor] = {}
     if not in_steps and kernels.chosen(players, engine):
-        played = kernels.play(players, seed, greedy, max_steps, finished_so_far)
-        length = played.episode_length.amax(1)
-        total, died, left = played.episode_return, played.terminated, played.episode_length < length.unsqueeze(1)
-        ends = {name: played.episode_results[:, :, declared.index(name)] for name in last_info}
+        played, names = kernels.play(players, seed, greedy, max_steps, finished_so_far), declared
     else:
-        total, length, died, left, ends = _play_in_steps(
-            core, players, seed, greedy, max_steps, finished_so_far, last_info, after_step
-        )
+        played = _play_in_steps(core, players, seed, greedy, max_steps, finished_so_far, last_info, after_step)
+        names = last_info
+    total, died, length = played.episode_return, played.terminated, played.episode_length.amax(1)
+    left = played.episode_length < length.unsqueeze(1)
+    ends = {name: played.episode_results[:, :, names.index(name)] for name in last_info}
     agents = {group: make_agent_group(core, [group]) for group in core.groups}
+    episodes = FinishedEpisodes(tuple(core.possible_agents), dict(core.groups), total, length, died, ends)
     return EvaluationResult(
         episodes=core.num_envs,
         length=estimate(length),
@@ -190,7 +242,33 @@ def evaluate_policies(
             name: {group: estimate(values[:, agents[group].rows].mean(1)) for group in core.groups}
             for name, values in ends.items()
         },
+        metrics={name: estimate(_values(name, metric(episodes), core.num_envs)) for name, metric in metrics.items()},
     )
+
+
+def _values(name: str, values: Any, count: int) -> Tensor:
+    """Return what a metric gave, as a tensor (E,); raise ConfigError if it is something else."""
+    try:
+        tensor = torch.as_tensor(values)
+    except (TypeError, ValueError, RuntimeError):
+        tensor = torch.empty(0)
+    if tensor.shape != (count,) or tensor.is_complex():
+        raise ConfigError(f"eval_metric {name}: expected one number per episode ({count},), got {shown(values)}")
+    return tensor
+
+
+def record_policies(
+    core: Core, players: Players, seed: int, greedy: bool = False, progress: Progress | None = None
+) -> tuple[list[Episode], EvaluationResult]:
+    """Play and record the first episode of every environment; arguments as of `evaluate_policies`."""
+
+    def report(episodes: int) -> None:
+        if progress is not None:
+            progress(episodes, "recording")
+
+    with core.record_episodes(range(core.num_envs)) as recorder:
+        outcome = evaluate_policies(core, players, seed, greedy, finished_so_far=report)
+        return [episode for episode in recorder.take() if episode.number == 0], outcome
 
 
 def _play_in_steps(
@@ -202,20 +280,18 @@ def _play_in_steps(
     finished_so_far: Callable[[int], None] | None,
     last_info: Sequence[str],
     after_step: Callable[[Tensor, Mapping[str, Tensor]], None] | None,
-) -> tuple[Tensor, Tensor, Tensor, Tensor, dict[str, Tensor]]:
+) -> EpisodeResults:
     """Play one episode in every environment with policies that act between steps, see `evaluate_policies`.
 
     Returns:
-        Returns (E, A), lengths (E,), whether an agent was terminated, and whether it left before the end (E, A) bool,
-        and the entries of info in each agent's last step (E, A) by name.
+        The results, with returns in float64, and with the entries of info in each agent's last step (E, A, R).
     """
     obs, info = core.reset(seed=seed)
-    shape = (core.num_envs, core.num_agents)
+    shape, declared = (core.num_envs, core.num_agents), core.definition.results
     total = torch.zeros(shape, dtype=torch.float64, device=core.device)  # float32 sums of long episodes are inexact
-    length = torch.zeros(core.num_envs, dtype=torch.int64, device=core.device)
+    length = torch.zeros(shape, dtype=torch.int64, device=core.device)
     finished = torch.zeros(shape, dtype=torch.bool, device=core.device)
-    died, left = torch.zeros_like(finished), torch.zeros_like(finished)
-    ends = {name: torch.zeros(shape, device=core.device) for name in last_info}
+    died, ends = torch.zeros_like(finished), torch.zeros((*shape, len(last_info)), device=core.device)
     unfinished = torch.ones(core.num_envs, dtype=torch.bool, device=core.device)
     runner = PolicyRunner(core, players)
     for index, policy in enumerate({id(p): p for p in players.values() if p is not None}.values()):
@@ -228,13 +304,13 @@ def _play_in_steps(
         counted = info["valid"] & unfinished.unsqueeze(1)
         done = (terminated | truncated) & counted
         total += reward.masked_fill(~counted, 0.0)
-        length += unfinished
+        length = torch.where(done, step + 1, length)
         finished |= done
         died |= terminated & counted
-        for name, values in ends.items():
-            values.copy_(torch.where(done, info[name], values))
+        for name, values in zip(last_info, ends.unbind(-1), strict=True):
+            ended = info[name] if name in info else core.episode_results[:, :, declared.index(name)]
+            values.copy_(torch.where(done, ended, values))
         unfinished = unfinished & ~finished.all(1)
-        left |= done & unfinished.unsqueeze(1)
         if step % interval == 0:
             remaining = int(unfinished.sum())
             if finished_so_far is not None:
@@ -246,7 +322,7 @@ def _play_in_steps(
         raise GpuEnvsError(
             f"{core.id}: {count} episodes lasted over {max_steps} steps; cut them with max_episode_steps"
         )
-    return total, length, died, left, ends
+    return EpisodeResults(finished, died, total, length, ends)
 
 
 Team = tuple[list[str], dict[str, list[str]]]

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
+from typing import ClassVar
 
 import torch
 from torch import Tensor
@@ -17,34 +18,15 @@ from gpu_envs.definition import registry
 from gpu_envs.errors import ConfigError, shown
 from gpu_envs.runtime.core import Core
 from gpu_envs.utils.agent_rows import rows_index
-from gpu_envs.utils.summaries import Summarized, Summary
-from trainers.base.agent_group import agent_rows_of, make_agent_group
+from trainers.base.agent_group import make_agent_group
 from trainers.evaluation.economy_policies import EconomyPolicy
 from trainers.evaluation.foraging_policies import ForagingPolicy
 from trainers.evaluation.formation_policies import PUSHES, FormationPolicy
-from trainers.evaluation.hanabi_policies import HanabiPolicy
+from trainers.evaluation.state_policy import StatePolicy
 from trainers.evaluation.treasure_policies import TreasurePolicy
 from trainers.evaluation.warehouse_policies import WarehousePolicy
 from trainers.models.policy import PolicyProtocol
 from warp_kernels.mpe import particles
-
-__all__ = [
-    "MOVES",
-    "PUSHES",
-    "SCRIPTED",
-    "SCRIPTED_POLICIES",
-    "SCRIPTS",
-    "ActionOutcomes",
-    "DeafListener",
-    "Script",
-    "ScriptedPolicy",
-    "has_script",
-    "scripted_policies_of",
-    "scripted_policy",
-    "simple_tag",
-    "tag_continuous",
-    "tag_gridworld",
-]
 
 SCRIPTED = "scripted"
 """Name of these policies in options for opponents."""
@@ -143,40 +125,26 @@ SCRIPTS: dict[str, Script] = {
 """Scripts by environment id."""
 
 
-class ScriptedPolicy(Summarized):
+class ScriptedPolicy(StatePolicy):
     """Chase or flee in the environments of one core; has the interface of `trainers.models.policy.Policy`."""
 
-    def __init__(self, core: Core, member: str) -> None:
-        """Control a group or an agent of a core.
+    env_ids: ClassVar[tuple[str, ...]] = tuple(SCRIPTS)
 
-        Raises:
-            ConfigError: There is no script for the environment.
-        """
-        if core.id not in SCRIPTS:
-            raise ConfigError(f"{core.id}: ScriptedPolicy plays {', '.join(SCRIPTS)} only; use scripted_policy")
-        script, rows = SCRIPTS[core.id], agent_rows_of(core, [member])
-        self.member = member
-        self.core: Core = core
+    def __init__(self, core: Core, member: str) -> None:
+        """Control a group or an agent of a core, see `StatePolicy`."""
+        super().__init__(core, member)
+        script = SCRIPTS[core.id]
         self.look: Callable[[Core, slice | Tensor, Tensor], ActionOutcomes] = script.look
-        self.rows: slice | Tensor = rows_index(rows, core.device)
         self.moves: Tensor = torch.tensor(script.moves, device=core.device)  # a copy per step would synchronize
-        self.hunts: bool = rows[0] in core.groups[script.hunters]
+        self.hunts: bool = self.agent_rows[0] in core.groups[script.hunters]
+        self.script = "chase the nearest" if self.hunts else "flee from the nearest"
         other = next(group for group in core.groups if (group == script.hunters) != self.hunts)
         self.opponents: slice | Tensor = rows_index(core.groups[other], core.device)
         space = make_agent_group(core, [member]).space
         self.sizes: list[int] = [int(n) for n in getattr(space, "nvec", ())]
         self.throttles: bool = core.action_buffer.dtype == torch.float32
-        self.seed(0)
 
-    def _summary(self) -> Summary:
-        script = "chase the nearest" if self.hunts else "flee from the nearest"
-        return Summary(self.core.id, {"plays": self.member, "script": script, "device": self.core.device})
-
-    @torch.no_grad()
-    def act(
-        self, obs: Tensor, mask: Tensor | None = None, greedy: bool = False, hidden_state: Tensor | None = None
-    ) -> Tensor:
-        """Return actions (E, n[, K]) for the current state of the core; the arguments of a `Policy` are unused."""
+    def _act(self, mask: Tensor | None) -> Tensor:
         look = self.look(self.core, self.rows, self.moves)
         ways = look.now[:, None, self.opponents] - look.now[:, self.rows, None]  # (E, n, others, 2)
         gone = ~self.core.alive[:, self.opponents]
@@ -192,12 +160,41 @@ class ScriptedPolicy(Summarized):
             return choice
         return torch.stack([choice // self.sizes[1], choice % self.sizes[1]], -1)
 
-    def initial_hidden_state(self, *shape: int) -> None:
-        """Return None: the policy is not recurrent."""
-        return
 
-    def seed(self, seed: int) -> None:
-        """Do nothing: the policy is deterministic."""
+class HanabiPolicy(StatePolicy):
+    """Play hinted cards and hint playable ones, by the rule of SimpleAgent of the Hanabi Learning Environment.
+
+    The first own card with a hint is played. Otherwise, with an information token, the color of the first playable card
+    of another player is hinted, if that color was not hinted. Otherwise the first card is discarded, or played where
+    all tokens are there.
+    """
+
+    env_ids: ClassVar[tuple[str, ...]] = ("Hanabi-v0",)
+    script = "play hinted cards"
+
+    def __init__(self, core: Core, member: str) -> None:
+        """Control a group or an agent of a core, see `StatePolicy`."""
+        super().__init__(core, member)
+        players = core.num_agents
+        order = [[(row + offset) % players for offset in range(1, players)] for row in self.agent_rows]
+        self.partners: Tensor = torch.tensor(order, device=core.device)  # (n, P - 1) the other players in turn
+
+    def _act(self, mask: Tensor | None) -> Tensor:
+        state, sizes = self.core.world_state, self.core.config.sizes
+        size, colors, ranks = sizes.hand_size, sizes.colors, sizes.ranks
+        hand, revealed = state["hand"].long(), state["revealed"]
+        hinted = (revealed[:, self.rows] > 0) & (hand[:, self.rows] >= 0)  # (E, n, H)
+        color = hand.clamp(min=0) // ranks
+        height = state["fireworks"].long().gather(1, color.flatten(1)).view_as(hand)
+        playable = (hand >= 0) & (hand % ranks == height)
+        helps = playable & ((revealed & ((1 << colors) - 1)) == 0)
+        helps, colors_of = (table[:, self.partners].flatten(2) for table in (helps, color))  # (E, n, (P - 1) * H)
+        first = helps.int().argmax(-1)
+        hint = 2 * size + first // size * colors + colors_of.gather(-1, first[..., None]).squeeze(-1)
+        tokens = state["information"][:, None]
+        last_resort = torch.where(tokens < sizes.information_tokens, 0, size).expand_as(hint)
+        choice = torch.where((tokens > 0) & helps.any(-1), hint, last_resort)
+        return torch.where(hinted.any(-1), size + hinted.int().argmax(-1), choice)
 
 
 SCRIPTED_POLICIES: dict[str, Callable[[Core, str], PolicyProtocol]] = {
@@ -231,7 +228,7 @@ def scripted_policy(core: Core, member: str) -> PolicyProtocol:
     if script is None:
         raise ConfigError(
             f"{core.id}: there are scripted policies for {', '.join(SCRIPTED_POLICIES)} only; an environment of your "
-            "own has those of gpu_envs.register(..., scripted=)"
+            "own has what gpu_envs.register(..., scripted=) names"
         )
     policy = script(core, member)
     for method in ("act", "initial_hidden_state", "seed"):

@@ -2,18 +2,15 @@
 
 from __future__ import annotations
 
+from typing import ClassVar
+
 import torch
 from torch import Tensor
 
-from gpu_envs.errors import ConfigError
 from gpu_envs.runtime.core import Core
-from gpu_envs.utils.agent_rows import rows_index
-from gpu_envs.utils.summaries import Summarized, Summary
-from trainers.base.agent_group import agent_rows_of
 from trainers.evaluation.formation_policies import PUSHES
+from trainers.evaluation.state_policy import StatePolicy
 from warp_kernels.mpe import particles
-
-__all__ = ["AHEAD", "TreasurePolicy"]
 
 AHEAD = 5
 """Steps of the prediction, in which agents coast after one push."""
@@ -21,40 +18,23 @@ _ROOM = 1.5  # distance of collectors that is wide enough, in that at which they
 _WARY = 4.0  # distance to the goal that a collector gives for the same distance to another one
 
 
-class TreasurePolicy(Summarized):
+class TreasurePolicy(StatePolicy):
     """Fetch a treasure and bring it to its deposit, and keep away from others; has the interface of a `Policy`.
 
     A collector goes to the nearest treasure among those to which no other free collector is nearer, or else to the
     nearest one. A deposit goes to the nearest collector with a treasure for it, or else to the center of all.
     """
 
+    env_ids: ClassVar[tuple[str, ...]] = ("CollectTreasure-v0",)
+    script = "fetch treasures and meet those that do"
+
     def __init__(self, core: Core, member: str) -> None:
-        """Control a group or an agent of a core.
-
-        Args:
-            core: Core of CollectTreasure-v0, whose state the policy reads.
-            member: Name of a group or an agent.
-
-        Raises:
-            ConfigError: The core is another environment.
-        """
-        if core.id != "CollectTreasure-v0":
-            raise ConfigError(f"scripted policy of treasures: expected CollectTreasure-v0, got {core.id}")
-        self.core: Core = core
-        self.member = member
-        self.rows: slice | Tensor = rows_index(agent_rows_of(core, [member]), core.device)
+        """Control a group or an agent of a core, see `StatePolicy`."""
+        super().__init__(core, member)
         self._pushes = torch.tensor(PUSHES, device=core.device)
         self._continuous = core.action_buffer.dtype == torch.float32
 
-    def _summary(self) -> Summary:
-        script = "fetch treasures and meet those that do"
-        return Summary(self.core.id, {"plays": self.member, "script": script, "device": self.core.device})
-
-    @torch.no_grad()
-    def act(
-        self, obs: Tensor, mask: Tensor | None = None, greedy: bool = False, hidden_state: Tensor | None = None
-    ) -> Tensor:
-        """Return actions (E, n[, 5]) for the current state of the core; the arguments of a `Policy` are unused."""
+    def _act(self, mask: Tensor | None) -> Tensor:
         config, state, params = self.core.config, self.core.world_state, self.core.get_params()
         collectors, count = config.num_collectors, self.core.num_agents
         decay, dt = float(particles.KEPT_VELOCITY), float(particles.DT)
@@ -91,10 +71,3 @@ class TreasurePolicy(Summarized):
         meet = collectors.gather(1, coming[..., None].expand(-1, -1, 2))
         meet = torch.where(mine.any(-1)[..., None], meet, collectors.mean(1, keepdim=True))
         return torch.cat([torch.where((load > 0)[..., None], bring, fetch), meet], 1)
-
-    def initial_hidden_state(self, *shape: int) -> None:
-        """Return None: the policy is not recurrent."""
-        return
-
-    def seed(self, seed: int) -> None:
-        """Do nothing: the policy is deterministic."""

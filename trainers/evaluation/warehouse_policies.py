@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
+from typing import ClassVar
+
 import torch
 from torch import Tensor
 
 from gpu_envs.errors import ConfigError
 from gpu_envs.runtime.core import Core
-from gpu_envs.utils.agent_rows import rows_index
-from gpu_envs.utils.summaries import Summarized, Summary
-from trainers.base.agent_group import agent_rows_of
+from trainers.evaluation.state_policy import StatePolicy
 from warp_kernels.grid.robot_warehouse.robot_warehouse import (
     FORWARD,
     GOAL,
@@ -19,8 +19,6 @@ from warp_kernels.grid.robot_warehouse.robot_warehouse import (
     TURN_LEFT,
     TURN_RIGHT,
 )
-
-__all__ = ["ACTS_AT_RANDOM", "GIVES_WAY", "MAX_WAYS", "WarehousePolicy"]
 
 MAX_WAYS = 2**26
 """Largest product of places of shelves and cells, for which the policy keeps the lengths of ways."""
@@ -33,7 +31,7 @@ _STEPS = ((-1, 0), (1, 0), (0, -1), (0, 1))  # rows and columns of the direction
 _QUARTERS = (0, 2, 3, 1)  # quarter turns to the right from up, by direction
 
 
-class WarehousePolicy(Summarized):
+class WarehousePolicy(StatePolicy):
     """Fetch a requested shelf, bring it to a goal, then to a free place; has the interface of a `Policy`.
 
     Robots choose in row order: the nearest requested shelf that no robot with a lower row has chosen, and the nearest
@@ -41,35 +39,24 @@ class WarehousePolicy(Summarized):
     none of them is. A robot without a choice, and sometimes one that has another in its way, acts at random.
     """
 
+    env_ids: ClassVar[tuple[str, ...]] = ("RobotWarehouse-v0",)
+    script = "fetch requested shelves and bring them back"
+
     def __init__(self, core: Core, member: str) -> None:
         """Control a group or an agent of a core.
-
-        Args:
-            core: Core of RobotWarehouse-v0, whose state the policy reads.
-            member: Name of a group or an agent.
 
         Raises:
             ConfigError: The core is another environment, or the warehouse is too large.
         """
-        if core.id != "RobotWarehouse-v0":
-            raise ConfigError(f"scripted policy of the warehouse: expected RobotWarehouse-v0, got {core.id}")
-        self.core: Core = core
-        self.member = member
-        self.rows: slice | Tensor = rows_index(agent_rows_of(core, [member]), core.device)
+        super().__init__(core, member)
         self._floor = core.world_state["floor"][0].long()
         self._places = (self._floor.flatten() == int(PLACE)).nonzero()[:, 0]  # cells, numbered row by row
         if len(self._places) * self._floor.numel() > MAX_WAYS:
             raise ConfigError(
-                f"scripted policy of the warehouse: expected at most {MAX_WAYS} products of places and cells, got "
+                f"WarehousePolicy: expected at most {MAX_WAYS} products of places and cells, got "
                 f"{len(self._places)} x {self._floor.numel()}; use a smaller warehouse"
             )
         self._ways, self._steps_on = self._lengths()
-        self._generator = torch.Generator(core.device)
-        self.seed(0)
-
-    def _summary(self) -> Summary:
-        script = "fetch requested shelves and bring them back"
-        return Summary(self.core.id, {"plays": self.member, "script": script, "device": self.core.device})
 
     def _lengths(self) -> tuple[Tensor, Tensor]:
         """Return the lengths of ways with a shelf from all cells to each place, then to the nearest goal.
@@ -94,11 +81,7 @@ class WarehousePolicy(Summarized):
                 return length.flatten(1), through.flatten(1)
             length = longer
 
-    @torch.no_grad()
-    def act(
-        self, obs: Tensor, mask: Tensor | None = None, greedy: bool = False, hidden_state: Tensor | None = None
-    ) -> Tensor:
-        """Return actions (E, n), or (E, n, K) with messages, for the state of the core; arguments are unused."""
+    def _act(self, mask: Tensor | None) -> Tensor:
         state = self.core.world_state
         row, column, way, load = (state[name].long() for name in ("row", "column", "direction", "load"))
         worlds, robots = row.shape
@@ -168,11 +151,3 @@ class WarehousePolicy(Summarized):
         choice = torch.where(turn == 0, int(FORWARD), torch.where(turn == 3, int(TURN_LEFT), int(TURN_RIGHT)))
         lost = shaken.gather(1, best[:, None]).squeeze(1) | (around.amin(1) >= 2 * _FAR)
         return torch.where(length[:, 0] == 0, int(TOGGLE_LOAD), torch.where(lost, at_random, choice))
-
-    def initial_hidden_state(self, *shape: int) -> None:
-        """Return None: the policy is not recurrent."""
-        return
-
-    def seed(self, seed: int) -> None:
-        """Restart the random stream of robots that have no choice or wait for others."""
-        self._generator.manual_seed(seed)

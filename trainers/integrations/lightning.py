@@ -24,8 +24,8 @@ from torch import Tensor, distributed, nn
 
 from gpu_envs.errors import CheckpointError, ConfigError, missing_extra, packages
 from trainers.base.phase_timer import LEARNING_PHASES
-from trainers.base.seeding import derive_seed
-from trainers.base.state import State
+from trainers.base.random_streams import derive_seed
+from trainers.base.state import State, to_device
 from trainers.config.train_config import TrainConfig, make_train_core
 from trainers.distributed.sharded_reducer import AllReduceReducer
 from trainers.models.policy import Policy
@@ -39,8 +39,6 @@ try:
     from lightning.pytorch.strategies import DDPStrategy, DeepSpeedStrategy, SingleDeviceStrategy
 except ModuleNotFoundError as error:
     raise missing_extra(error, "trainers.integrations.lightning", ("lightning",), packages("lightning")) from None
-
-__all__ = ["LearnerModule", "LightningReducer", "RolloutDataLoader"]
 
 LIGHTNING_COUNTERPARTS = {
     "patience": "EarlyStopping('eval/score', mode='max', patience=...)",
@@ -213,7 +211,7 @@ class LearnerModule(LightningModule):
 
     def on_save_checkpoint(self, checkpoint: dict[str, Any]) -> None:
         """Add environments, random streams, counters and replay buffers of all processes to Lightning's checkpoint."""
-        state = {name: _on_cpu(value) for name, value in self.training_state().items()}
+        state = to_device(self.training_state(), "cpu")
         states: list[State] = [state]
         if self.ranks > 1:  # one file for all processes, written by the first
             states = [state] * self.ranks if self.global_rank == 0 else []
@@ -325,7 +323,3 @@ class LightningReducer(AllReduceReducer):
             distributed.all_reduce(smallest, distributed.ReduceOp.MIN)
             count = int(smallest)
         return count
-
-
-def _on_cpu(value: Tensor | int | float | str) -> Tensor | int | float | str:
-    return value.cpu() if isinstance(value, Tensor) else value

@@ -22,13 +22,4 @@ __all__ = [
     "make_head",
 ]
 
-__getattr__, __dir__ = lazy_exports(
-    __name__,
-    {
-        **dict.fromkeys(("action_spec", "make_head"), "trainers.models.action_heads"),
-        "BatchedPolicies": "trainers.models.batched_policies",
-        **dict.fromkeys(("Network", "NetworkConfig"), "trainers.models.networks"),
-        "ObservationNormalizer": "trainers.models.normalization",
-        **dict.fromkeys(("Policy", "PolicyProtocol"), "trainers.models.policy"),
-    },
-)
+__getattr__, __dir__ = lazy_exports(__name__)

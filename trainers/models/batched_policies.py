@@ -11,14 +11,15 @@ from torch import Tensor, nn
 
 from trainers.base.random_streams import Stream
 from trainers.models.action_heads import Head
-from trainers.models.networks import Network, with_ids
+from trainers.models.networks import GRU, Network, with_ids
 from trainers.models.normalization import ObservationNormalizer
 from trainers.models.overrides import is_plain_policy
 from trainers.models.policy import Policy, PolicyModules
 
-__all__ = ["BatchedPolicies", "can_batch", "map_tensors"]
-
 M = TypeVar("M", bound=nn.Module)
+
+STACKED = ("mlp", "gru")
+"""Networks that act in one batch."""
 
 
 class BatchedPolicies:
@@ -37,7 +38,7 @@ class BatchedPolicies:
         stack = self._stack = _StackedParameters()
         self.normalizer: ObservationNormalizer = stack.entrywise([member.normalizer for member in members])
         self.head: Head = stack.entrywise([member.head for member in members])
-        self.actor: _Networks = _Networks([member.actor for member in members], stack)
+        self.actor: _StackedNetworks = _StackedNetworks([member.actor for member in members], stack)
 
     def refresh(self) -> None:
         """Copy the members' present weights into the stacked tensors, in place."""
@@ -71,15 +72,42 @@ class BatchedPolicies:
     def _outputs(self, obs: Tensor, hidden_state: Tensor | None) -> Tensor:
         return self.actor(with_ids(self.normalizer(obs[..., : self.obs_width]), self.ids), hidden_state)
 
+    def select(self, indices: Tensor) -> BatchedPolicies:
+        """Return the policies with some indices (B,), with copies of their weights."""
+        return self._map(lambda value: value.index_select(0, indices))
+
+    def to(self, device: torch.device) -> BatchedPolicies:
+        """Return the policies with their weights on a device."""
+        return self._map(lambda value: value.to(device))
+
+    def _map(self, change: Callable[[Tensor], Tensor]) -> BatchedPolicies:
+        """Return policies with changed tensors (P, ...)."""
+
+        def entrywise(module: M) -> M:
+            new = copy.copy(module)
+            new._parameters = {
+                name: value if value is None else nn.Parameter(change(value), requires_grad=False)
+                for name, value in module._parameters.items()
+            }
+            new._buffers = {name: value if value is None else change(value) for name, value in module._buffers.items()}
+            return new
+
+        new = copy.copy(self)
+        new._stack = _StackedParameters()  # a copy has no members to refresh from
+        new.normalizer, new.head = entrywise(self.normalizer), entrywise(self.head)
+        new.actor = self.actor.map(change)
+        new.size = len(new.normalizer.mean)
+        return new
+
 
 def can_batch(first: object, second: object) -> bool:
-    """Return whether two policies can act in one batch: equal shape and head, one device, no CNN, nothing replaced."""
-    if not isinstance(first, Policy) or not isinstance(second, Policy):
+    """Return whether two policies can act in one batch: equal networks in `STACKED`, one device, nothing replaced."""
+    if not isinstance(first, Policy) or not isinstance(second, Policy) or first.spec["network"] not in STACKED:
         return False
     if not is_plain_policy(first) or not is_plain_policy(second):
         return False
     devices = {policy.normalizer.mean.device for policy in (first, second)}
-    return first.spec == second.spec and first.spec["network"] != "cnn" and len(devices) == 1
+    return first.spec == second.spec and len(devices) == 1
 
 
 class _StackedParameters:
@@ -116,14 +144,15 @@ class _StackedParameters:
             torch.stack(parts, out=stacked)
 
 
-class _Networks:
+class _StackedNetworks:
     """`Network.step` of P networks of one shape; every layer is one batched matrix product."""
 
     def __init__(self, networks: Sequence[Network], stack: _StackedParameters) -> None:
-        self.body = [_layer(layers, stack) for layers in zip(*(net.body for net in networks), strict=True)]
-        outs = [net.out for net in networks if isinstance(net.out, nn.Sequential)]  # after a GRU
+        self.body = [_layer(layers, stack) for layers in zip(*(net.module.body for net in networks), strict=True)]
+        recurrent = [net.module for net in networks if isinstance(net.module, GRU)]
+        outs = [module.out for module in recurrent]
         self.out = [_layer(layers, stack) for layers in zip(*outs, strict=True)]
-        self.cells = [net.cell for net in networks if net.cell is not None]
+        self.cells = [module.cell for module in recurrent]
         if self.cells:
             self.inward = _Linear([(cell.weight_ih, cell.bias_ih) for cell in self.cells], stack)
             self.onward = _Linear([(cell.weight_hh, cell.bias_hh) for cell in self.cells], stack)
@@ -140,6 +169,18 @@ class _Networks:
         for layer in self.out:
             rows = layer(rows)
         return rows.to(x.dtype).view(*x.shape[:-1], rows.shape[-1])  # autocast returns bfloat16
+
+    def map(self, change: Callable[[Tensor], Tensor]) -> _StackedNetworks:
+        """Return networks with changed tensors (P, ...)."""
+
+        def mapped(layers: list[nn.Module | _Linear]) -> list[nn.Module | _Linear]:
+            return [layer.map(change) if isinstance(layer, _Linear) else layer for layer in layers]
+
+        new = copy.copy(self)
+        new.body, new.out = mapped(self.body), mapped(self.out)
+        if self.cells:
+            new.inward, new.onward = self.inward.map(change), self.onward.map(change)
+        return new
 
     def _remember(self, rows: Tensor, hidden: Tensor) -> Tensor:
         """Return the next hidden states, as `nn.GRUCell` computes them."""
@@ -159,42 +200,14 @@ class _Linear:
     def __call__(self, rows: Tensor) -> Tensor:
         return torch.baddbmm(self.bias, rows, self.weight)
 
+    def map(self, change: Callable[[Tensor], Tensor]) -> _Linear:
+        """Return layers with changed tensors (P, ...)."""
+        new = copy.copy(self)
+        new.weight, new.bias = change(self.weight), change(self.bias)
+        return new
+
 
 def _layer(layers: Sequence[nn.Module], stack: _StackedParameters) -> nn.Module | _Linear:
     """Return P linear layers as one, or the first of P equal activations."""
     linear = [(layer.weight, layer.bias) for layer in layers if isinstance(layer, nn.Linear)]
     return _Linear(linear, stack) if linear else layers[0]
-
-
-def map_tensors(batched: BatchedPolicies, change: Callable[[Tensor], Tensor]) -> BatchedPolicies:
-    """Return a copy whose tensors (P, ...) are mapped by `change`, such as a selection or a move to another device."""
-
-    def entrywise(module: M) -> M:
-        new = copy.copy(module)
-        new._parameters = {
-            name: value if value is None else nn.Parameter(change(value), requires_grad=False)
-            for name, value in module._parameters.items()
-        }
-        new._buffers = {name: value if value is None else change(value) for name, value in module._buffers.items()}
-        return new
-
-    def layer(old: nn.Module | _Linear) -> nn.Module | _Linear:
-        if not isinstance(old, _Linear):
-            return old
-        new = copy.copy(old)
-        new.weight, new.bias = change(old.weight), change(old.bias)
-        return new
-
-    new = copy.copy(batched)
-    new._stack = _StackedParameters()  # a copy has no members to refresh from
-    new.normalizer, new.head, new.actor = (
-        entrywise(batched.normalizer),
-        entrywise(batched.head),
-        copy.copy(batched.actor),
-    )
-    for name in ("body", "out"):
-        setattr(new.actor, name, [layer(old) for old in getattr(batched.actor, name)])
-    for name in ("inward", "onward") if batched.actor.cells else ():
-        setattr(new.actor, name, layer(getattr(batched.actor, name)))
-    new.size = len(new.normalizer.mean)
-    return new

@@ -14,35 +14,15 @@ import torch
 from torch import nn
 
 from gpu_envs.runtime.rollout.kernel_policy import KernelPolicy
-from gpu_envs.runtime.rollout.network_form import fits_device, fits_threads
-from gpu_envs.runtime.rollout.packed_weights import pack_networks
-from trainers.models.action_heads import Head
-from trainers.models.continuous_heads import GaussianHead, TanhGaussianHead, TanhHead
-from trainers.models.discrete_heads import CategoricalHead, GreedyHead
+from gpu_envs.runtime.rollout.packed_weights import fits_device, fits_threads, pack_networks
+from trainers.models.action_heads import CategoricalHead, GaussianHead, GreedyHead, Head, TanhGaussianHead, TanhHead
 from trainers.models.overrides import changed_module, is_plain_policy
 from trainers.models.policy import Policy, PolicyModules
 from warp_kernels.framework.policies import PolicyKind
 from warp_kernels.networks.mlp import Mlp
 
-__all__ = [
-    "acts_in_kernels",
-    "critic_mlp",
-    "kernel_policies",
-    "policy_kind",
-    "policy_mlp",
-    "unsupported",
-]
-
-
-def policy_mlp(spec: Mapping[str, Any], head: Head, explores: bool = False) -> Mlp:
-    """Return the sizes of a policy's network; parameters of its head that no input changes are extra ones.
-
-    Those of a policy that `explores` are described in `PolicyKind.explores`.
-    """
-    extra = len(head.log_std) if isinstance(head, GaussianHead) else 0
-    if explores:
-        extra = 2 if isinstance(head, TanhHead) else 1
-    return _mlp(spec["obs_width"], tuple(spec["hidden_sizes"]), head.num_params, spec["activation"], extra)
+_mlp = cache(Mlp)  # its places are computed once
+_kind = cache(PolicyKind)  # equal ones are the same object, which compares faster
 
 
 def critic_mlp(spec: Mapping[str, Any]) -> Mlp:
@@ -50,24 +30,30 @@ def critic_mlp(spec: Mapping[str, Any]) -> Mlp:
     return _mlp(spec["obs_width"], tuple(spec["hidden_sizes"]), 1, spec["activation"], 0)
 
 
-_mlp = cache(Mlp)  # its places are computed once
-
-
 def policy_kind(spec: Mapping[str, Any], head: Head, explores: bool = False) -> PolicyKind:
-    """Return the sizes of a policy's network and its distribution over actions."""
-    mlp = policy_mlp(spec, head, explores)
-    if isinstance(head, CategoricalHead):
-        return _kind(
-            mlp, "values" if isinstance(head, GreedyHead) else "categorical", tuple(head.sizes), False, explores
-        )
-    name = next(name for kind, name in _BOXES.items() if isinstance(head, kind))
-    return _kind(mlp, name, head.action_shape, head.bounded, explores)
+    """Return the sizes of a policy's network and its distribution over actions.
 
+    Parameters of the head that no input changes are extra outputs; see `PolicyKind.explores` for its own.
 
-_kind = cache(PolicyKind)  # equal ones are the same object, which compares faster
-
-
-_BOXES = {GaussianHead: "gaussian", TanhGaussianHead: "tanh_gaussian", TanhHead: "tanh"}
+    Raises:
+        ValueError: Kernels do not support the sizes.
+    """
+    names = {
+        GreedyHead: "values",
+        CategoricalHead: "categorical",
+        GaussianHead: "gaussian",
+        TanhGaussianHead: "tanh_gaussian",
+        TanhHead: "tanh",
+    }
+    extra = len(head.log_std) if isinstance(head, GaussianHead) else 0
+    if explores:
+        extra = 2 if isinstance(head, TanhHead) else 1
+    mlp = _mlp(spec["obs_width"], tuple(spec["hidden_sizes"]), head.num_params, spec["activation"], extra)
+    sizes, bounded = (
+        (tuple(head.sizes), False) if isinstance(head, CategoricalHead) else (head.action_shape, head.bounded)
+    )
+    name = next(name for kind, name in names.items() if isinstance(head, kind))
+    return _kind(mlp, name, sizes, bounded, explores)
 
 
 def unsupported(policy: PolicyModules, explores: bool = False) -> str:
@@ -77,7 +63,7 @@ def unsupported(policy: PolicyModules, explores: bool = False) -> str:
     if reason := changed_module(policy):
         return reason
     try:
-        policy_mlp(policy.spec, policy.head, explores)
+        policy_kind(policy.spec, policy.head, explores)
     except ValueError as error:
         return str(error)
     return ""
@@ -93,7 +79,7 @@ def acts_in_kernels(policy: object, device: torch.device, engine: str = "kernel"
     if not is_plain_policy(policy):
         return False
     try:
-        mlp = policy_mlp(policy.spec, policy.head)
+        mlp = policy_kind(policy.spec, policy.head).mlp
     except ValueError:  # as in `unsupported`
         return False
     return (fits_threads if engine == "auto" else fits_device)(mlp, device)

@@ -2,21 +2,25 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
+from typing import Any
 
 import torch
 from torch import Tensor, nn
 
 from gpu_envs.utils.running_mean_std import merge_rows
-
-__all__ = ["OBS_CLIP", "ObservationNormalizer", "masked_mean"]
+from trainers.models.blocks import entities_of
 
 OBS_CLIP = 10.0
 """Bound of normalized entries, in standard deviations, as in kernels (`warp_kernels.networks.rows`)."""
 
 
 class ObservationNormalizer(nn.Module):
-    """Normalize observations by the running mean and variance of each entry, over valid rows; no host sync."""
+    """Normalize observations by the running mean and variance of each entry, over valid rows; no host sync.
+
+    For a network that attends to entities, the entities of a block share means and variances, so that their order has
+    no meaning, and those whose numbers are all 0 stay 0, which marks them as absent.
+    """
 
     count: Tensor
     """Number of valid rows so far, scalar float64."""
@@ -25,9 +29,10 @@ class ObservationNormalizer(nn.Module):
     var: Tensor
     """(D,) running variance."""
 
-    def __init__(self, width: int, clip: float = OBS_CLIP) -> None:
-        """Set the observation width D and the bound of normalized entries, in standard deviations."""
+    def __init__(self, width: int, spec: Mapping[str, Any] | None = None, clip: float = OBS_CLIP) -> None:
+        """Set the observation width D, the network's specification, and the bound of entries in standard deviations."""
         super().__init__()
+        self.spec: Mapping[str, Any] = spec or {}
         self.clip = clip
         self.register_buffer("count", torch.zeros((), dtype=torch.float64))
         self.register_buffer("mean", torch.zeros(width))
@@ -35,7 +40,10 @@ class ObservationNormalizer(nn.Module):
 
     def forward(self, obs: Tensor) -> Tensor:
         """Return normalized observations (..., D); before the first update they are only clipped."""
-        return ((obs - self.mean) * torch.rsqrt(self.var + 1e-8)).clamp_(-self.clip, self.clip)
+        normalized = ((obs - self.mean) * torch.rsqrt(self.var + 1e-8)).clamp_(-self.clip, self.clip)
+        for raw, entities in zip(entities_of(obs, self.spec), entities_of(normalized, self.spec), strict=True):
+            entities.masked_fill_((raw == 0.0).all(-1, keepdim=True), 0.0)
+        return normalized
 
     @torch.no_grad()
     def update(
@@ -51,6 +59,10 @@ class ObservationNormalizer(nn.Module):
         rows = obs.reshape(-1, obs.shape[-1])
         valid = None if valid is None else valid.reshape(-1)
         mean, var, count = merge_rows((self.mean, self.var, self.count), rows, valid, total)
+        for means, variances in zip(entities_of(mean, self.spec), entities_of(var, self.spec), strict=True):
+            shared = means.mean(0)
+            variances.copy_((variances + (means - shared).square()).mean(0).expand_as(variances))
+            means.copy_(shared.expand_as(means))
         self.mean.copy_(mean)
         self.var.copy_(var)
         self.count.copy_(count)

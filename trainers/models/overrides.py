@@ -10,13 +10,10 @@ from typing import Any
 import torch
 from torch import nn
 
-from trainers.models.continuous_heads import GaussianHead, TanhGaussianHead, TanhHead
-from trainers.models.discrete_heads import CategoricalHead, GreedyHead
+from trainers.models.action_heads import CategoricalHead, GaussianHead, GreedyHead, TanhGaussianHead, TanhHead
 from trainers.models.networks import Network, actor_width
 from trainers.models.normalization import OBS_CLIP, ObservationNormalizer
 from trainers.models.policy import Policy, PolicyModules
-
-__all__ = ["changed_module", "changed_network", "is_plain_policy", "override_of"]
 
 HEADS = (CategoricalHead, GreedyHead, GaussianHead, TanhGaussianHead, TanhHead)
 """Heads whose actions kernels compute."""
@@ -78,7 +75,7 @@ def changed_network(name: str, network: nn.Module, spec: dict[str, Any], outputs
 
 _FIELDS = (
     *("obs_width", "network", "hidden_sizes", "activation"),
-    *("image", "channels_last", "conv_filters", "conv_strides", "conv_pools", "blocks"),
+    *("image", "channels_last", "conv_filters", "conv_strides", "conv_pools", "blocks", "by_feature", "targets"),
 )
 
 

@@ -28,27 +28,17 @@ from trainers.base.serialization import (
     write_tensors,
     wrong_format,
 )
-from trainers.models.action_heads import Head, action_text, check_action_spec, make_head
-from trainers.models.discrete_heads import CategoricalHead
-from trainers.models.networks import Network, NetworkConfig, actor_width, with_ids
+from trainers.models.action_heads import CategoricalHead, Head, action_text, check_action_spec, make_head
+from trainers.models.networks import NETWORKS, Network, NetworkConfig, actor_width, with_ids
 from trainers.models.normalization import ObservationNormalizer
-
-__all__ = [
-    "FORMAT",
-    "GreedyPolicy",
-    "Policy",
-    "PolicyModules",
-    "PolicyProtocol",
-    "PolicySpec",
-    "fit_inputs",
-    "freeze_policy",
-    "mask_spec",
-]
 
 FORMAT = "gpu-envs policy 4"  # format of a policy's JSON file
 READABLE = ("gpu-envs policy 3", FORMAT)
 """Formats that can be read; the first one does not say whether a policy needs masks."""
-OPTIONAL = ("ids", "decide_every", "has_action_mask", "blocks", "channels_last", "conv_strides", "conv_pools")
+OPTIONAL = (
+    *("ids", "decide_every", "has_action_mask", "blocks", "by_feature", "targets"),
+    *("channels_last", "conv_strides", "conv_pools"),
+)
 """Fields of a specification that only some policies have."""
 
 
@@ -60,6 +50,10 @@ class PolicySpec(NetworkConfig):
     """Width D of the observations."""
     blocks: dict[str, list[int]] = field(default_factory=dict)
     """Shapes of the blocks of an observation by name, see `ObservationLayout`; {}: it is a vector."""
+    by_feature: tuple[str, ...] = ()
+    """Names of blocks of entities, see `ObservationLayout`."""
+    targets: dict[str, int] = field(default_factory=dict)
+    """First action that chooses an entity, by block, see `ObservationLayout`."""
     ids: int = setting(0, ge=0)
     """Number of agents distinguished by one-hot indices; 0: none."""
     decide_every: int = setting(1, ge=1)
@@ -299,7 +293,7 @@ class Policy(Summarized):
             raise ConfigError("policy: mask: expected a legal action in each row, got a row without one")
 
     def _act(self, obs: Tensor, mask: Tensor | None, greedy: bool, hidden_state: Tensor | None) -> Tensor:
-        params, remembered = self.actor.step(self.inputs(obs), hidden_state)
+        params, remembered = self.actor.step(self.inputs(obs), hidden_state, mask)
         if hidden_state is not None and remembered is not None:
             hidden_state.copy_(remembered)
         action = self.head.mode(params, mask) if greedy else self.head.sample(params, self.generator, mask)[0]
@@ -360,14 +354,14 @@ class Policy(Summarized):
         if shapes and (is_empty or sum(map(math.prod, shapes)) != read.obs_width):
             raise CheckpointError(f"{shape_from}: blocks: expected {read.obs_width} numbers, got {read.blocks}")
         check_action_spec(f"{shape_from}: action", spec["action"])
-        if len(read.hidden_sizes) + len(read.conv_filters) > len(weights):
+        if read.network in NETWORKS and len(read.hidden_sizes) + len(read.conv_filters) > len(weights):
             raise CheckpointError(
                 f"{shape_from}: expected at most the {len(weights)} layers of {weights_from}, got more"
             )
         head = make_head(spec["action"])
         try:
             with torch.device("meta"):  # compare sizes with the weights before memory is allocated
-                normalizer = ObservationNormalizer(read.obs_width)
+                normalizer = ObservationNormalizer(read.obs_width, spec)
                 actor = Network(actor_width(spec), head.num_params, 0.01)
         except ConfigError as error:
             raise CheckpointError(f"{shape_from}: {error}") from error
@@ -438,7 +432,8 @@ class GreedyPolicy(nn.Module):
             The most probable action, as from `Policy.act`; logits (N, sum of choices) without mask, action values, or
             means (N, K) before they are mapped to the box; and the next hidden state of a recurrent policy.
         """
-        parameters, remembered = self.policy.actor.step(self.policy.inputs(self.policy.flatten(obs)), hidden_state)
+        inputs = self.policy.inputs(self.policy.flatten(obs))
+        parameters, remembered = self.policy.actor.step(inputs, hidden_state, mask)
         action = self.policy.head.to_env(self.policy.head.mode(parameters, mask))
         return (action, parameters) if remembered is None else (action, parameters, remembered)
 

@@ -5,7 +5,6 @@ from __future__ import annotations
 import dataclasses
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
 
 import torch
 from torch import Tensor
@@ -13,22 +12,20 @@ from torch import Tensor
 from gpu_envs.errors import ConfigError
 from gpu_envs.runtime.core import Core, observations_before_autoreset
 from gpu_envs.utils.agent_rows import rows_index
-from trainers.algorithms import registry
+from trainers.algorithms import algorithm_specs
 from trainers.algorithms.learner import STORES, CentralInput, Learner
-from trainers.algorithms.on_policy.actor_critic_agent import ActorCriticAgent, BatchedActorCriticAgents
 from trainers.algorithms.on_policy.actor_critic_learner import ActorCriticLearner
-from trainers.base.agent_group import AgentGroup, agent_rows_of, make_agent_group
-from trainers.base.decision_clock import DecisionClock
+from trainers.algorithms.on_policy.batched_actor_critics import BatchedActorCritics
+from trainers.base.agent_group import AgentGroup, DecisionClock, agent_rows_of, make_agent_group
 from trainers.base.learner_spec import AgentSpec, LearnerSpec
-from trainers.base.seeding import derive_seed
+from trainers.base.random_streams import derive_seed
 from trainers.base.shard import Shard
 from trainers.base.transition import Transition
 from trainers.buffers.rollout_buffer import RolloutBuffer
 from trainers.config.train_config import TrainConfig, members_by_policy
+from trainers.models.batched_policies import STACKED
 from trainers.models.overrides import changed_module, override_of
 from trainers.models.policy import Policy
-
-__all__ = ["ActingGroup", "CriticState", "PolicyAssignment", "acting_groups", "assign_policies"]
 
 
 @dataclass
@@ -60,7 +57,7 @@ class ActingGroup:
 
     agents: AgentGroup
     """Rows, spaces and masks of the agents."""
-    actor: Learner | BatchedActorCriticAgents
+    actor: Learner | BatchedActorCritics
     """Learner of one policy, or several learners in one batch."""
     critic_state: CriticState
     """Input of the learners' critics."""
@@ -69,7 +66,7 @@ class ActingGroup:
 
     def start(self) -> None:
         """Start a rollout."""
-        if isinstance(self.actor, BatchedActorCriticAgents):
+        if isinstance(self.actor, BatchedActorCritics):
             self.actor.start()
 
     def act(self, core: Core, info: Mapping[str, Tensor], into: Tensor) -> None:
@@ -186,7 +183,7 @@ def assign_policies(
     Raises:
         ConfigError: The critics need a learner of every policy, and `learning` leaves some out.
     """
-    make = registry.find(config.algorithm).learner_type
+    make = algorithm_specs.find(config.algorithm).learner_type
     if config.engine == "kernel":
         _check_kernels(config, make)
     central_input: CentralInput = getattr(config.learner, "central_input", None) or getattr(make, "central_input", None)
@@ -210,7 +207,7 @@ def assign_policies(
             config.total_steps,
             core.device,
             seed=derive_seed(config.seed, index),  # independent random streams of the learners
-            time_limit=core.definition.max_episode_steps,
+            time_limit=core.definition.truncation_interval,
             state_width=critic_state.width,
             has_action_mask=core.action_mask is not None,
             layout=agents.layout,
@@ -253,14 +250,13 @@ def _check_kernels(config: TrainConfig, learner_type: type) -> None:
 
 
 def acting_groups(assignments: Mapping[str, PolicyAssignment], core: Core) -> list[ActingGroup]:
-    """Group policies that act in one batch: actor-critics with equal networks and equally many agents."""
-    batches: dict[str, list[tuple[PolicyAssignment, ActorCriticAgent]]] = {}
+    """Group policies that act in one batch: actor-critics with equal networks and numbers of agents."""
+    batches: dict[str, list[tuple[PolicyAssignment, ActorCriticLearner]]] = {}
     groups: list[ActingGroup] = []
     for assignment in assignments.values():
-        acting = getattr(assignment.learner, "agent", None)
-        alone = assignment.clock is not None or _acts_differently(assignment.learner, acting)
-        if isinstance(acting, ActorCriticAgent) and acting.spec["network"] != "cnn" and not alone:
-            batches.setdefault(f"{acting.spec} {acting.rollout.reward.shape}", []).append((assignment, acting))
+        learner, alone = assignment.learner, assignment.clock is not None
+        if isinstance(learner, ActorCriticLearner) and _acts_as_batched(learner) and not alone:
+            batches.setdefault(f"{learner.spec} {learner.rollout.reward.shape}", []).append((assignment, learner))
         else:
             groups.append(ActingGroup(assignment.agents, assignment.learner, assignment.critic_state, assignment.clock))
     for batch in batches.values():
@@ -270,19 +266,16 @@ def acting_groups(assignments: Mapping[str, PolicyAssignment], core: Core) -> li
             continue
         rows = [row for assignment, _ in batch for row in agent_rows_of(core, assignment.members)]
         agents = dataclasses.replace(first.agents, rows=rows_index(rows, core.device))
-        groups.append(
-            ActingGroup(agents, BatchedActorCriticAgents([acting for _, acting in batch]), first.critic_state)
-        )
+        groups.append(ActingGroup(agents, BatchedActorCritics([learner for _, learner in batch]), first.critic_state))
     return groups
 
 
-def _acts_differently(learner: Any, agent: Any) -> bool:
-    """Return whether a learner or its modules replace what a batch of actor-critics computes."""
-    if not isinstance(learner, ActorCriticLearner):
-        return True
-    replaced = override_of(learner, ActorCriticLearner, ("act", "observe"))
-    replaced = replaced or override_of(agent, ActorCriticAgent, ("act",)) or changed_module(agent)
-    return bool(replaced or override_of(learner.rollout, RolloutBuffer, STORES))
+def _acts_as_batched(learner: ActorCriticLearner) -> bool:
+    """Return whether a batch of actor-critics computes what a learner and its modules do."""
+    if learner.spec["network"] not in STACKED:
+        return False
+    replaced = override_of(learner, ActorCriticLearner, ("act", "observe")) or changed_module(learner)
+    return not (replaced or override_of(learner.rollout, RolloutBuffer, STORES))
 
 
 def _players(core: Core, sides: Mapping[str, Sequence[str]]) -> tuple[AgentSpec, ...]:

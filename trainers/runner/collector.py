@@ -18,8 +18,6 @@ from trainers.runner.kernel_rollout import KernelRollout, make_kernel_rollout
 from trainers.runner.learner_group import LearnerGroup
 from trainers.runner.opponents import Opponents
 
-__all__ = ["Collector"]
-
 
 class Collector:
     """Step the environments with the learners' actions and store the transitions in their rollout buffers.
@@ -49,7 +47,7 @@ class Collector:
         self.action: Tensor = core.action_buffer
         self.episodes: EpisodeStatistics = EpisodeStatistics(core, self.rollout_length)
         self.timer: PhaseTimer = PhaseTimer(core.device)
-        self.uses_cuda_graph: bool = config.cuda_graph and core.device.type == "cuda"
+        self.uses_cuda_graph: bool = config.cuda_graph and core.device.type == "cuda" and core.captures
         self.kernels: KernelRollout | None = make_kernel_rollout(config, core, learners.assignments, opponents)
         if self.kernels is not None:
             self.kernels.share(self.episodes)
@@ -64,7 +62,7 @@ class Collector:
             True: there is a rollout, see `AsyncCollector.collect`.
         """
         self._uses_kernels = self.kernels is not None and self.kernels.prepare()
-        waits = self.opponents is not None and not self._uses_kernels and self.opponents.waits
+        waits = self.opponents is not None and not self._uses_kernels and self.opponents.prepare()
         if not self.uses_cuda_graph or waits:
             self._rollout()
         else:

@@ -10,8 +10,6 @@ from torch import Tensor, nn
 
 from gpu_envs.errors import GpuEnvsError
 
-__all__ = ["DivergedError", "EarlyStopping", "check_finite_training", "float_tensors", "largest_magnitude"]
-
 
 class DivergedError(GpuEnvsError, RuntimeError):
     """Losses, gradients or parameters are no longer finite."""
@@ -69,7 +67,8 @@ def check_finite_training(
     Raises:
         DivergedError: Names the iteration, the metric, the first parameter that is not finite and the last checkpoint.
     """
-    bad = [f"{name} is {value}" for name, value in metrics.items() if _guarded(name) and not math.isfinite(value)]
+    guarded = {name: value for name, value in metrics.items() if name.endswith(("loss", "grad_norm"))}
+    bad = [f"{name} is {value}" for name, value in guarded.items() if not math.isfinite(value)]
     broken = [
         f"{policy}/{name}"
         for (policy, net), magnitude in zip(nets.items(), magnitudes, strict=True)
@@ -85,7 +84,3 @@ def check_finite_training(
         f"iteration {iteration}: {problem}: the training has diverged, or the environment returned values that are "
         f"not finite{first}; {last_saved()}. Try a lower learner.learning_rate or learner.reward_scale"
     )
-
-
-def _guarded(metric: str) -> bool:
-    return metric.endswith(("loss", "grad_norm"))

@@ -13,8 +13,6 @@ from gpu_envs.runtime.core import Core
 from gpu_envs.utils.agent_rows import rows_index
 from trainers.base.gradients import LOCAL_REDUCER, GradientReducer
 
-__all__ = ["RECENT", "EpisodeStatistics", "mean_returns", "progress_text"]
-
 RECENT = 100
 """Number of last episodes in the mean return that `TrainConfig.until_return` is compared with."""
 

@@ -17,8 +17,6 @@ from trainers.runner.learner_group import LearnerGroup
 from trainers.storage import checkpoint
 from trainers.storage.checkpoint import Checkpoint
 
-__all__ = ["Start", "begin_all", "begin_from"]
-
 Start = Policy | Checkpoint | State
 """Source of a learner's initial weights: a policy, a checkpoint of a training, or a learner's `state_dict`."""
 
@@ -65,7 +63,8 @@ def begin_from(learner: Learner, start: Start, role: str, source: str = "start")
         tensors = select_prefix(start, "net.")
     used, state = set(), learner.net.state_dict()
     for name, value in state.items():
-        entry = next((key for key in (name, name.removeprefix("target.")) if key in tensors), _of_policy(name))
+        of_policy = re.sub(r"^(target|target_actor|learned\.actor)\.", "actor.", name)  # targets start as the actor
+        entry = next((key for key in (name, name.removeprefix("target.")) if key in tensors), of_policy)
         weights = tensors.get(entry)
         if not isinstance(weights, Tensor):
             continue
@@ -81,8 +80,3 @@ def begin_from(learner: Learner, start: Start, role: str, source: str = "start")
     if not used:
         raise ConfigError(f"{source}: {role}: expected a policy, a checkpoint or a learner's state, found no weights")
     learner.net.load_state_dict(state)
-
-
-def _of_policy(name: str) -> str:
-    """Return the name of the policy's weights for a learner's weights: target networks start as the actor."""
-    return re.sub(r"^(target|target_actor|learned\.actor)\.", "actor.", name)

@@ -8,9 +8,10 @@ from typing import Any
 
 import torch
 
+from gpu_envs.errors import ConfigError
 from gpu_envs.runtime.core import Core
 from gpu_envs.runtime.rollout.kernel_policy import KernelPolicy
-from gpu_envs.runtime.rollout.network_form import fits_device
+from gpu_envs.runtime.rollout.packed_weights import fits_device
 from gpu_envs.runtime.rollout.policy_rollout import PolicyRollout
 from gpu_envs.runtime.rollout.trace import RolloutTrace
 from trainers.base.agent_group import AgentGroup, agent_rows_of
@@ -19,8 +20,6 @@ from trainers.config.train_config import TrainConfig
 from trainers.runner.agent_assignment import PolicyAssignment
 from trainers.runner.episode_statistics import EpisodeStatistics
 from trainers.runner.opponents import Opponents
-
-__all__ = ["KernelRollout", "make_kernel_rollout"]
 
 
 class KernelRollout:
@@ -82,20 +81,12 @@ class KernelRollout:
             self.version += self.plan is not None
             self.plan = None
             return False
-        policies = [*self.policies.values(), *table.policies]
-        if self.plan is not None and self.plan.draw is table.draw:
-            self.version += self.plan.assign(policies, table.index, table.matchup)
+        policies, index, matchup, draw = [*self.policies.values(), *table[0]], table[1], opponents.drawn, opponents.draw
+        if self.plan is not None and self.plan.draw is draw:
+            self.version += self.plan.assign(policies, index, matchup)
         else:
             self.version += 1
-            self.plan = PolicyRollout(
-                self.core,
-                policies,
-                table.index,
-                self.trace,
-                matchup=table.matchup,
-                draw=table.draw,
-                flexible=True,
-            )
+            self.plan = PolicyRollout(self.core, policies, index, self.trace, matchup=matchup, draw=draw, flexible=True)
         return True
 
     def play(self) -> None:
@@ -119,7 +110,13 @@ def make_kernel_rollout(
     assignments: Mapping[str, PolicyAssignment],
     opponents: Opponents | None = None,
 ) -> KernelRollout | None:
-    """Return the rollouts in kernels, or None if the policy of a learner does not act in kernels."""
+    """Return the rollouts in kernels, or None if the policy of a learner does not act in kernels.
+
+    Raises:
+        ConfigError: The engine is "kernel", and the environment has no rules for kernels.
+    """
+    if config.engine == "kernel" and not isinstance(core, Core):
+        raise ConfigError(f"{core.id}: engine = 'kernel': expected an environment with rules for kernels; use 'auto'")
     policies = {}
     for name, assignment in assignments.items():
         make_policy = getattr(assignment.learner, "kernel_policy", None)

@@ -22,8 +22,6 @@ from trainers.models.policy import Policy
 from trainers.runner.agent_assignment import PolicyAssignment, assign_policies
 from trainers.runner.early_stopping import check_finite_training, largest_magnitude
 
-__all__ = ["LearnerGroup"]
-
 ENV_AXES = {"hidden_state": 0, "pending": 0, "carried": 0, "decisions": 0, "replay": 1}
 """Axis of the environments in the per-environment entries of a learner's state, by the first part of their names."""
 
@@ -57,6 +55,7 @@ class LearnerGroup:
             ConfigError: The algorithm does not fit the environment, or needs a learner for every policy.
         """
         self.config: TrainConfig = config
+        self.resumes_episodes: bool = core.resumes_episodes
         anneal_parameters(core, config.anneal, sys.maxsize)  # the environment must accept the last values, too
         anneal_parameters(core, config.anneal, 0)  # before the first reset
         self.device: torch.device = core.device
@@ -159,9 +158,18 @@ class LearnerGroup:
     def load_state_dict(self, state: State) -> None:
         """Restore what `state_dict` returned; other entries are ignored.
 
+        Hidden states start anew where the environments start new episodes.
+
         Raises:
             CheckpointError: The state does not fit the learners.
         """
+        if not self.resumes_episodes:
+            state = {
+                name: torch.ones_like(value)
+                if isinstance(value, Tensor) and name.endswith(".episode_starts")
+                else value
+                for name, value in state.items()
+            }
         for name, assignment in self.assignments.items():
             tensors = select_prefix(state, f"learner.{name}.")
             assignment.learner.load_state_dict(tensors)

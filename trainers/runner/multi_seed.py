@@ -22,12 +22,10 @@ from trainers.runner.episode_statistics import progress_text
 from trainers.runner.signals import signals
 from trainers.runner.train_result import TrainResult, load_result
 from trainers.runner.trainer import Trainer
-from trainers.storage import checkpoint, run_folder, seed_metrics, seeds_folder
+from trainers.storage import checkpoint, run_folder, seed_metrics
 from trainers.storage.config_yaml import write_config
 from trainers.storage.folder_lock import LOCK, FolderLock, check_free
 from trainers.storage.learning_curves import read_rows
-
-__all__ = ["MultiSeedTrainer", "train_seeds"]
 
 PROGRESS_INTERVAL = 0.1
 """Shortest time between two calls of the progress function [s]."""
@@ -85,7 +83,7 @@ class MultiSeedTrainer(Summarized):
             assert folder is not None
             _check_resume(folder, config, num_seeds)
         elif folder is not None:
-            seeds_folder.check_new(folder)
+            run_folder.check_no_seeds(folder)
         self.run_dir: Path = run_folder.make_folder(folder, config.env_id)
         self.results: dict[int, TrainResult] = {}
         self.trainers: dict[int, Trainer] = {}
@@ -106,11 +104,11 @@ class MultiSeedTrainer(Summarized):
                     f"total_steps: expected more than the {steps} of all runs in {self.run_dir}, "
                     f"got {config.total_steps}; raise it, or see what was learned with gpu-envs eval"
                 )
-            seeds_folder.write_seeds(self.run_dir, num_seeds, dataclasses.asdict(config))
+            run_folder.write_seeds(self.run_dir, num_seeds, dataclasses.asdict(config))
             write_config(self.run_dir, "train", {**dataclasses.asdict(config), "num_seeds": num_seeds})
         except BaseException:
             self._close()
-            if not seeds_folder.is_seeds_folder(self.run_dir):  # a failed start leaves no empty folder
+            if not (self.run_dir / checkpoint.SEEDS).is_file():  # a failed start leaves no empty folder
                 (self.run_dir / LOCK).unlink(missing_ok=True)
                 with contextlib.suppress(OSError):
                     self.run_dir.rmdir()
@@ -118,7 +116,7 @@ class MultiSeedTrainer(Summarized):
 
     def _open(self, config: TrainConfig, resume: bool, factory: CoreFactory) -> None:
         """Create the trainer of a seed, or read the result of its completed run."""
-        folder, saved = self.run_dir / seeds_folder.run_name(config.seed), None
+        folder, saved = self.run_dir / run_folder.run_name(config.seed), None
         if resume and checkpoint.every(folder / "checkpoints"):
             saved = checkpoint.load(folder)
             if saved.steps >= config.total_steps:
@@ -267,7 +265,7 @@ class MultiSeedTrainer(Summarized):
 
     def _write_summary(self) -> None:
         """Write mean_metrics.csv and summary.json."""
-        names = {seed: seeds_folder.run_name(seed) for seed in sorted(self.results)}
+        names = {seed: run_folder.run_name(seed) for seed in sorted(self.results)}
         rows = {seed: read_rows(self.run_dir / name / "metrics.csv") for seed, name in names.items()}
         if not rows:
             return
@@ -329,7 +327,7 @@ def train_seeds(
 
 def _check_resume(run_dir: Path, config: TrainConfig, num_seeds: int) -> None:
     """Raise an error unless the runs in a folder can continue with a configuration."""
-    record = seeds_folder.read_seeds(run_dir)
+    record = run_folder.read_seeds(run_dir)
     config.check_same_run(record.config, str(run_dir / checkpoint.SEEDS))
     if num_seeds < record.num_seeds:
         raise ConfigError(f"num_seeds: expected at least the {record.num_seeds} runs in {run_dir}, got {num_seeds}")

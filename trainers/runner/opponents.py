@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Mapping, Sequence
-from dataclasses import dataclass
 from typing import Protocol
 
 import torch
@@ -15,44 +14,32 @@ from gpu_envs.runtime.rollout.policy_rollout import MatchupDraw
 from gpu_envs.runtime.rollout.trace import RolloutTrace
 from trainers.base.state import State
 
-__all__ = ["OpponentTable", "Opponents"]
-
-
-@dataclass(frozen=True)
-class OpponentTable:
-    """Opponents that act inside kernels, and the distribution of their matchups."""
-
-    policies: Sequence[KernelPolicy]
-    """Policies of the opponents."""
-    index: Tensor
-    """(R, A) int64, policy of every agent by matchup: the number of a learner; or the number of learners plus that of
-    an opponent; or -1 for random legal actions."""
-    matchup: Tensor
-    """(E,) int64, matchup of every environment."""
-    draw: MatchupDraw
-    """Distribution from which environments draw the matchup of their next episode."""
-
 
 class Opponents(Protocol):
     """Policies that act in the environments of the learners, assigned for whole episodes; see `Collector`.
 
-    Inside a rollout no method may read from a GPU, unless `waits` is set, and tensors must stay in place, because the
-    rollout may be captured as a CUDA graph.
+    Inside a rollout no method may read from a GPU, unless `prepare` returned True, and tensors must stay in place,
+    because the rollout may be captured as a CUDA graph.
     """
 
     learns: Tensor
     """Agents whose steps in the current episode are learned from, (E, A) bool; updated in place."""
+    drawn: Tensor
+    """(E,) int64, matchup of every environment."""
+    draw: MatchupDraw
+    """Distribution from which environments draw the matchup of their next episode in kernels."""
     version: int
     """Number that changes when tensors were replaced between rollouts, so that a captured rollout is invalid."""
+    kernel_version: int
+    """Number that changes when another result of `kernel_table` is due."""
 
     @property
     def learners(self) -> Collection[str]:
         """Policies that have a learner; the opponents alone control all others."""
         ...
 
-    @property
-    def waits(self) -> bool:
-        """Whether a rollout needs host synchronization, which rules out CUDA graphs."""
+    def prepare(self) -> bool:
+        """Prepare a rollout in steps; return whether it needs host synchronization, which rules out CUDA graphs."""
         ...
 
     @property
@@ -60,14 +47,15 @@ class Opponents(Protocol):
         """All random generators of the opponents."""
         ...
 
-    kernel_version: int
-    """Number that changes when another result of `kernel_table` is due."""
-
-    def kernel_table(self, learners: Sequence[str]) -> OpponentTable | None:
+    def kernel_table(self, learners: Sequence[str]) -> tuple[list[KernelPolicy], Tensor] | None:
         """Return the opponents for rollouts in kernels, or None if kernels do not support all of them.
 
         Args:
             learners: Names of the policies with a learner, in the order of their numbers.
+
+        Returns:
+            The policies of the opponents; and (R, A) int64, policy of every agent by matchup: the number of a learner;
+            or the number of learners plus the index of an opponent; or -1 for random legal actions.
         """
         ...
 

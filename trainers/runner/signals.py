@@ -12,8 +12,6 @@ from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from types import FrameType
 
-__all__ = ["interrupts", "process_seconds", "signals"]
-
 
 @contextlib.contextmanager
 def signals(

@@ -18,8 +18,6 @@ from trainers.runner.episode_statistics import mean_returns
 from trainers.storage import checkpoint
 from trainers.storage.checkpoint import Checkpoint
 
-__all__ = ["ENGINE", "TrainResult", "load_result", "recorded_engines", "training_summary"]
-
 ENGINE = "trainer.engine."
 """Prefix of the engines by policy in the state of a checkpoint."""
 

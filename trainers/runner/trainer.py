@@ -11,7 +11,8 @@ from pathlib import Path
 
 import torch
 
-from gpu_envs.errors import ConfigError
+from gpu_envs.definition.id_modules import named_object
+from gpu_envs.errors import ConfigError, HostError
 from gpu_envs.runtime.core import Core
 from gpu_envs.utils.progress import Progress
 from gpu_envs.utils.summaries import Summarized, Summary
@@ -22,6 +23,7 @@ from trainers.base.shard import Shard
 from trainers.base.state import State
 from trainers.config.train_config import CoreFactory, TrainConfig, anneal_parameters, make_train_core
 from trainers.distributed.checkpoint_state import gather_state, scatter_state
+from trainers.loggers.logger import CSV, Loggers, logger_classes
 from trainers.runner.actors.async_collector import ActorSource, AsyncCollector, check_actors, make_collector
 from trainers.runner.agent_assignment import PolicyAssignment
 from trainers.runner.collector import Collector
@@ -36,10 +38,6 @@ from trainers.storage import checkpoint, run_folder
 from trainers.storage.checkpoint import Checkpoint
 from trainers.storage.config_yaml import write_config
 from trainers.storage.folder_lock import FolderLock, check_free
-from trainers.storage.metrics_log import MetricsLog
-from warp_kernels.fingerprint import rules_fingerprint
-
-__all__ = ["Trainer", "train"]
 
 
 class Trainer(Summarized):
@@ -58,6 +56,7 @@ class Trainer(Summarized):
         factory: CoreFactory = make_train_core,
         progress: Progress | None = None,
         on_save: Callable[[Path, Mapping[str, float]], None] | None = None,
+        callback: Callable[[dict[str, float]], object] | None = None,
         shard: Shard | None = None,
         locked: bool = False,
         actors: ActorSource | None = None,
@@ -73,6 +72,7 @@ class Trainer(Summarized):
             factory: Creates the environments.
             progress: Called after every iteration.
             on_save: Called after every checkpoint with its folder and the metrics of its iteration.
+            callback: Called by rank 0 after every iteration with its row of metrics.csv, as those of `config.callback`.
             shard: Share of the environments of this rank, and its device. None: all environments, on `config.device`.
                 Rank 0 writes the files.
             locked: The parent process holds the lock of the folder. Otherwise rank 0 holds it until `run` returns.
@@ -83,7 +83,9 @@ class Trainer(Summarized):
             CheckpointError: `resume` does not fit `config` or has no replay, or the policies of `eval_opponents` do not
                 fit the environment.
             GpuEnvsError: Another process writes in the folder.
+            MissingExtraError: The library of a logger is not installed.
         """
+        loggers = logger_classes((CSV, *config.logger))
         if shard is not None:
             config = dataclasses.replace(config, device=str(shard.device))
         check_actors(config, 1 if shard is None else shard.ranks)
@@ -97,6 +99,11 @@ class Trainer(Summarized):
         self.progress: Progress | None = progress
         self.on_save: Callable[[Path, Mapping[str, float]], None] | None = on_save
         self.row: dict[str, float] = {}
+        self.callbacks: list[Callable[[dict[str, float]], object]] = [
+            named_object("callback", name, ["row"]) for name in config.callback
+        ]
+        if callback is not None:
+            self.callbacks.append(callback)
         if resume is not None:
             _check_resume(config, resume)
         engines = shard.broadcast_from_rank0(lambda: _kept_engines(config, resume))
@@ -128,9 +135,10 @@ class Trainer(Summarized):
         elif resume is not None:  # the first checkpoint of the new run
             self._save(resume.score)
         if shard.is_rank0:
-            self.log: MetricsLog = MetricsLog(self.run_dir, after=self.iteration)
-            write_json(self.run_dir / "config.json", dataclasses.asdict(config))
-            write_config(self.run_dir, "train", dataclasses.asdict(config))
+            settings = dataclasses.asdict(config)
+            write_json(self.run_dir / "config.json", settings)
+            write_config(self.run_dir, "train", settings)
+            self.log: Loggers = Loggers(loggers, self.run_dir, self.steps, settings)
 
     def _summary(self) -> Summary:
         members = {name: assignment.members for name, assignment in self.assignments.items()}
@@ -143,10 +151,13 @@ class Trainer(Summarized):
         path, self.lock = run_folder.open_folder(run_dir, self.config.env_id, resume)
         return path
 
-    def run(self) -> Path:
+    def run(self, keep_open: bool = False) -> Path:
         """Train until `total_steps`, `until_return` or `patience` is reached, or SIGINT, SIGTERM or SIGHUP arrives.
 
         After a signal the current iteration and its evaluation are completed. `stopped_by` holds the signal.
+
+        Args:
+            keep_open: Leave the loggers open for a video; then the caller has to call `close`.
 
         Returns:
             The last checkpoint, which is always saved. Ranks other than 0 return the folder of the run.
@@ -159,8 +170,14 @@ class Trainer(Summarized):
                 while not self.is_done():
                     self.iterate()
                 self.save_last()
+        except BaseException as error:
+            keep_open = False
+            if isinstance(error, HostError):  # of a host environment: the training can go on from its last iteration
+                self.save_last()
+            raise
         finally:
-            self.close()
+            if not keep_open:
+                self.close()
         return checkpoint.find(self.run_dir) if self.shard.is_rank0 else self.run_dir
 
     def save_last(self) -> None:
@@ -244,7 +261,9 @@ class Trainer(Summarized):
         row |= {f"time/{phase}": phases.get(phase, 0.0) for phase in PHASES}
         self.row = row = row | episodes | metrics | self.collector.metrics() | scores
         if self.shard.is_rank0:
-            self.log.write(row)
+            self.log.log(row, self.steps)
+            for callback in self.callbacks:
+                callback(dict(row))
         self._show_progress(row)
         timer.mark("logging")
         if saves:
@@ -274,7 +293,7 @@ class Trainer(Summarized):
         state |= {
             "trainer.seconds": self.seconds,
             "trainer.evaluations_since_best": self.early_stopping.evaluations_since_best,
-            RULES: rules_fingerprint(self.core.definition.rules),
+            RULES: self.core.definition.fingerprint,
         }
         state |= {f"{ENGINE}{name}": engine for name, engine in self.engines.items()}
         if math.isfinite(self.early_stopping.best_score):
@@ -287,7 +306,7 @@ class Trainer(Summarized):
 
     def _restore(self, resume: Checkpoint) -> None:
         """Restore the state of a checkpoint; warn if the rules of the environment have changed since."""
-        if resume.state.get(RULES, now := rules_fingerprint(self.core.definition.rules)) != now:
+        if resume.state.get(RULES, now := self.core.definition.fingerprint) != now:
             warnings.warn(
                 f"the rules of {self.config.env_id} have changed since {resume.path} was saved; the run goes on with "
                 "the new rules, and its earlier results are of the old ones",
@@ -304,8 +323,9 @@ class Trainer(Summarized):
             self.early_stopping.best_score = resume.number("trainer.best_score")
 
 
-RULES = "trainer.rules"
-"""Entry of a checkpoint's state with the fingerprint of the environment's rules."""
+RULES = "trainer.rules_code"
+"""Entry of a checkpoint's state with the fingerprint of the environment's rules. Checkpoints of earlier versions have
+another fingerprint, under another name."""
 
 
 def train(
@@ -314,6 +334,7 @@ def train(
     *,
     resume: Checkpoint | None = None,
     progress: Progress | None = None,
+    callback: Callable[[dict[str, float]], object] | None = None,
 ) -> TrainResult:
     """Train the policies of a configuration in this process; `gpu-envs train` does the same.
 
@@ -322,13 +343,14 @@ def train(
         run_dir: Folder of the run. None: a new folder below out/, or the run's own folder with `resume`.
         resume: Checkpoint to continue from, see `trainers.load_checkpoint`.
         progress: Called after every iteration with the number of steps and a line of text.
+        callback: Called after every iteration with its row of metrics.csv.
 
     Raises:
         ConfigError: The folder holds another run or cannot be created, or no steps are left after `resume`.
         CheckpointError: `resume` does not fit `config`.
         GpuEnvsError: Another process writes in the folder, or the training diverged.
     """
-    trainer = Trainer(config, run_dir, resume, progress=progress)
+    trainer = Trainer(config, run_dir, resume, progress=progress, callback=callback)
     trainer.run()
     return trainer.result()
 

@@ -9,12 +9,18 @@ from gpu_envs.errors import ConfigError
 from gpu_envs.runtime.core import Core
 from trainers.config.train_config import CoreFactory, TrainConfig, make_eval_core, make_train_core
 from trainers.evaluation.kernel_episodes import KernelPlayers
-from trainers.evaluation.policy_evaluation import Team, by_member, evaluate_policies, load_opponents, teams
+from trainers.evaluation.policy_evaluation import (
+    EpisodeMetric,
+    Team,
+    by_member,
+    evaluate_policies,
+    find_metrics,
+    load_opponents,
+    teams,
+)
 from trainers.evaluation.scripted_policies import SCRIPTED, scripted_policies_of
 from trainers.models.policy import PolicyProtocol
 from trainers.runner.agent_assignment import PolicyAssignment
-
-__all__ = ["EVAL_SEED", "TrainingEvaluator"]
 
 EVAL_SEED = 271_828
 """Seed of evaluation environments; training environments use the seed of the run."""
@@ -40,13 +46,14 @@ class TrainingEvaluator:
 
         Raises:
             ConfigError: `eval_opponents` is set, but all agents share one policy; or it is "scripted", but there is no
-                script for the environment.
+                script for the environment; or `eval_metric` names no function of episodes.
             CheckpointError: The policies of `eval_opponents` do not fit the environment.
         """
         self.config: TrainConfig = config
         self.assignments: Mapping[str, PolicyAssignment] = assignments
         self.factory: CoreFactory = factory
         self.sides: dict[str, tuple[str, ...]] = {name: assignment.members for name, assignment in assignments.items()}
+        self.metrics: Mapping[str, EpisodeMetric] = find_metrics(config.eval_metric)
         self.core: Core | None = None
         self.kernels: KernelPlayers | None = None
         self.teams: list[Team] = []
@@ -61,7 +68,12 @@ class TrainingEvaluator:
                 self.opponents = dict(by_member(self.sides, policies))
 
     def scores(self) -> dict[str, float]:
-        """Return "eval/<policy>/return", "eval/<policy>/episode_length_mean", and "eval/score", the mean return."""
+        """Return the entries of the row of metrics.
+
+        They are "eval/<policy>/return", "eval/<policy>/episode_length_mean", "eval/<policy>/RESULT_mean" of the
+        declared results (`EnvDefinition.results`), over the agents of the policy's groups, "eval/<policy>/NAME" of the
+        functions in `config.eval_metric`, and "eval/score", the mean return.
+        """
         if self.core is None:
             self.core = make_eval_core(self.config, self.config.eval_episodes, self.config.seed, self.factory)
             self.teams = teams(self.core, self.sides, EVAL_SEED)
@@ -74,10 +86,22 @@ class TrainingEvaluator:
             players: dict[str, PolicyProtocol | None] = {**self.opponents}
             for name in names:
                 players |= dict.fromkeys(self.sides[name], self.assignments[name].policy())
-            engine = self.config.engine
-            outcome = evaluate_policies(self.core, players, seed=EVAL_SEED, engine=engine, kernels=self.kernels)
+            outcome = evaluate_policies(
+                self.core,
+                players,
+                seed=EVAL_SEED,
+                engine=self.config.engine,
+                kernels=self.kernels,
+                last_info=self.core.definition.results,
+                metrics=self.metrics,
+            )
             for name in names:
                 row[f"eval/{name}/return"] = sum(outcome.returns[group].mean for group in groups[name])
                 row[f"eval/{name}/episode_length_mean"] = outcome.length.mean
+                sizes = {group: len(self.core.groups[group]) for group in groups[name]}
+                for result, means in outcome.last_info.items():
+                    total = sum(size * means[group].mean for group, size in sizes.items())
+                    row[f"eval/{name}/{result}_mean"] = total / sum(sizes.values())
+                row |= {f"eval/{name}/{metric}": value.mean for metric, value in outcome.metrics.items()}
         scores = [value for name, value in row.items() if name.endswith("/return")]
         return {**row, "eval/score": sum(scores) / len(scores)}

@@ -15,46 +15,120 @@ ones, which can still be evaluated, exported and used as opponents; training res
 from __future__ import annotations
 
 import contextlib
+import dataclasses
 import os
 import shutil
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
 import torch
 from torch import Tensor
 
-from gpu_envs.errors import CheckpointError
+from gpu_envs.errors import CheckpointError, ConfigError
+from gpu_envs.utils.paths import LONGEST
+from gpu_envs.utils.settings import setting
 from gpu_envs.utils.summaries import Summarized, Summary
 from gpu_envs.utils.terminal import shell_command
 from trainers.base.serialization import (
     check_digests,
     fsync_folder,
+    read_json,
+    read_record,
     read_tensors,
     sha256,
     write_json,
     write_tensors,
+    wrong_format,
 )
+from trainers.base.shard import Shard
+from trainers.base.state import to_device
 from trainers.models.policy import Policy
-from trainers.storage import zoo_entries
-from trainers.storage.checkpoint_manifest import (
-    FOLDER,
-    FORMAT,
-    REPLAY,
-    STATE,
-    check_run,
-    files_of,
-    read_manifest,
-)
-from trainers.storage.zoo_entries import ZOO
 
-__all__ = ["IN_REPLAY", "LEAGUE", "SEEDS", "Checkpoint", "best", "every", "find", "load", "load_policy", "save"]
-
+FORMAT = "gpu-envs checkpoint 3"  # format of manifest.json
+FOLDER = "checkpoints"  # subfolder of a run
+CONFIG = "config.json"  # file of a run with its TrainConfig
+STATE = "state.safetensors"  # file of the state for resuming
+REPLAY = "replay.safetensors"  # file of replay buffers
 LEAGUE = "league.db"  # file of a league's run
 SEEDS = "seeds.json"  # file of several seeds of one training
 IN_REPLAY = ".replay."
 """Part of the names of tensors in `REPLAY`."""
+OF_RUN = ("env_id", "env", "sharing", "policies", "algorithm")
+"""Settings that are equal in a checkpoint and its run's config.json; a search for settings can change others."""
+ZOO = "zoo:"
+"""Prefix that marks a name of the model zoo in place of a path."""
+ZOO_FOLDER = Path(__file__).parents[1] / "zoo"
+"""Folder of the model zoo."""
+
+
+# ---------------------------------------------------------------- manifest
+
+
+@dataclass(frozen=True)
+class CheckpointManifest:
+    """Content of manifest.json."""
+
+    format: str
+    """Format, equal to `FORMAT`."""
+    iteration: int = setting(0, ge=0)
+    """Number of completed iterations."""
+    steps: int = setting(0, ge=0)
+    """Environment steps, summed over all environments."""
+    score: float | None = None
+    """Score that selects the best checkpoint."""
+    config: dict[str, Any] = field(default_factory=dict)
+    """TrainConfig of the run as JSON."""
+    policies: list[str] = field(default_factory=list)
+    """Names of the policies."""
+    scalars: dict[str, int | float | str] = field(default_factory=dict)
+    """Numbers and strings of the state."""
+    sha256: dict[str, str] = field(default_factory=dict)
+    """SHA-256 digests by file name."""
+
+
+def read_manifest(path: Path) -> CheckpointManifest:
+    """Read the manifest of a checkpoint; raise CheckpointError if a field or a file name is not valid."""
+    file = path / "manifest.json"
+    data = read_json(file)
+    if (actual := data.get("format")) != FORMAT:
+        raise wrong_format(file, FORMAT, actual)
+    manifest = read_record(CheckpointManifest, str(file), data)
+    for label, names in (("policies", manifest.policies), ("sha256", manifest.sha256)):
+        for name in names:
+            if not name.isprintable() or "/" in name or "\\" in name or len(name.encode()) > LONGEST:
+                raise CheckpointError(f"{file}: {label}: expected names of files in this folder, got {name!r:.80}")
+    if path.name.isdecimal() and int(path.name) != manifest.iteration:
+        raise CheckpointError(f"{file}: iteration: expected {int(path.name)} as its folder, got {manifest.iteration}")
+    needed = {STATE, *(entry for name in manifest.policies for entry in _files_of(name))}
+    if lacks := sorted(needed - manifest.sha256.keys()):
+        raise CheckpointError(f"{file}: sha256: expected a digest of {lacks[0]}, got none")
+    if more := sorted(manifest.sha256.keys() - needed - {REPLAY}):
+        raise CheckpointError(f"{file}: sha256: expected digests of this checkpoint's files, got one of {more[0]}")
+    return manifest
+
+
+def check_run(path: Path, manifest: CheckpointManifest) -> None:
+    """Raise CheckpointError if a checkpoint is in the folder of a different run."""
+    run = path.resolve().parent.parent / CONFIG
+    if path.resolve().parent.name != FOLDER or not run.exists():
+        return
+    recorded = read_json(run)
+    for name in OF_RUN:  # the setting may be missing
+        if name in recorded and name in manifest.config and recorded[name] != manifest.config[name]:
+            expected, actual = recorded[name], manifest.config[name]
+            raise CheckpointError(
+                f"{path / 'manifest.json'}: {name}: expected {expected!r:.80} as in {run}, got {actual!r:.80}"
+            )
+
+
+def _files_of(name: str) -> list[str]:
+    """Return the file names of a policy."""
+    return [f"policy-{name}.json", f"policy-{name}.safetensors"]
+
+
+# ---------------------------------------------------------------- checkpoint
 
 
 @dataclass(frozen=True, repr=False)
@@ -170,8 +244,10 @@ def save(
     temporary.rename(final)
     fsync_folder(folder)
     shutil.rmtree(replaced, ignore_errors=True)
-    for old in _outdated(folder, keep_last_checkpoints):
-        shutil.rmtree(old)
+    top = best(folder)
+    for old in every(folder)[: -max(keep_last_checkpoints, 1)]:
+        if old != top:
+            shutil.rmtree(old)
     for older in every(folder):  # the new checkpoint is on disk
         if older.name < final.name:
             (older / REPLAY).unlink(missing_ok=True)
@@ -201,6 +277,30 @@ def load(path: Path, device: torch.device | str = "cpu", replay: bool = True) ->
         raise CheckpointError(f"{error}; the last intact one before it is {intact}") from error
 
 
+def load_on_rank0(shard: Shard, load: Callable[[], Checkpoint | None]) -> Checkpoint | None:
+    """Load a checkpoint on rank 0 and return it there; other ranks get its metadata.
+
+    On other ranks the tensors of its state have shapes only (device "meta"), which is what `scatter_state` needs.
+
+    Args:
+        shard: Shard of this rank.
+        load: Called on rank 0, such as `lambda: checkpoint.load(path)`; may return None if there is no checkpoint.
+
+    Raises:
+        GpuEnvsError: The error that `load` raised, on all ranks.
+    """
+    if shard.ranks == 1:
+        return load()
+    loaded: list[Checkpoint | None] = []
+
+    def load_metadata() -> Checkpoint | None:
+        loaded.append(load())
+        return loaded[0] and dataclasses.replace(loaded[0], state=to_device(loaded[0].state, "meta"))
+
+    metadata = shard.broadcast_from_rank0(load_metadata)
+    return loaded[0] if loaded else metadata
+
+
 def load_policy(path: Path | str, name: str | None = None, device: torch.device | str = "cpu", seed: int = 0) -> Policy:
     """Load one policy of a checkpoint, which returns actions by `policy.act(obs)`.
 
@@ -217,7 +317,7 @@ def load_policy(path: Path | str, name: str | None = None, device: torch.device 
     manifest = read_manifest(path)
     check_run(path, manifest)
     name = _name_of(path, manifest.policies, name)
-    check_digests(path, {file: manifest.sha256[file] for file in files_of(name)})
+    check_digests(path, {file: manifest.sha256[file] for file in _files_of(name)})
     return Policy.load(path / f"policy-{name}", device, seed)
 
 
@@ -265,7 +365,7 @@ def find(path: Path) -> Path:
         CheckpointError: There is no checkpoint.
     """
     if str(path).startswith(ZOO):
-        return zoo_entries.folder(str(path).removeprefix(ZOO))
+        return zoo_folder(str(path).removeprefix(ZOO))
     if (path / "manifest.json").exists():
         return path
     for folder in (path, path / FOLDER):
@@ -287,6 +387,18 @@ def find(path: Path) -> Path:
     raise CheckpointError(f"{path}: expected a checkpoint, or a run with checkpoints, got neither; {hint}")
 
 
+def zoo_names() -> list[str]:
+    """Return the names of all entries of the model zoo."""
+    return sorted(file.parent.name for file in ZOO_FOLDER.glob("*/about.json"))
+
+
+def zoo_folder(name: str) -> Path:
+    """Return the folder of an entry of the model zoo; raise ConfigError for an unknown name."""
+    if name not in zoo_names():
+        raise ConfigError(f"model zoo: expected one of {', '.join(zoo_names())}, got {name!r}")
+    return ZOO_FOLDER / name
+
+
 def best(folder: Path) -> Path | None:
     """Return the checkpoint with the highest score, the later one of equals; None if none has a score.
 
@@ -302,8 +414,3 @@ def best(folder: Path) -> Path | None:
 def every(folder: Path) -> list[Path]:
     """Return the complete checkpoints of a folder, oldest first."""
     return sorted(path for path in folder.glob("[0-9]*") if path.name.isdecimal() and (path / "manifest.json").exists())
-
-
-def _outdated(folder: Path, keep_last_checkpoints: int) -> list[Path]:
-    top = best(folder)
-    return [path for path in every(folder)[: -max(keep_last_checkpoints, 1)] if path != top]

@@ -12,13 +12,10 @@ from gpu_envs.errors import ConfigError, missing_extra, packages
 from gpu_envs.utils.terminal import shell_command
 from trainers.base.serialization import write_text
 
-__all__ = ["CONFIG_FILE", "format_config", "read_config", "write_config"]
-
 CONFIG_FILE = "config.yaml"
 """File in the folder of a run with the settings that repeat it."""
 MAX_BYTES = 1_000_000
 """Largest configuration file; a larger one is probably another file."""
-_NAMES = ("env_id", "algorithm")  # settings whose value may be "module:Name"
 
 
 def read_config(path: Path) -> dict[str, Any]:
@@ -78,10 +75,8 @@ def write_config(folder: Path, command: str, settings: Mapping[str, Any]) -> Pat
         settings: Settings of the command by name.
     """
     path = folder / CONFIG_FILE
-    words = [str(settings.get(name) or "") for name in _NAMES]
-    words.append(str((settings.get("train_overrides") or {}).get("algorithm", "")))
     name = path if str(path).isprintable() else CONFIG_FILE  # a line break would end the comment
-    repeat = shell_command("gpu-envs", *command.split(), "--config", name, *import_words(*words))
+    repeat = shell_command("gpu-envs", *command.split(), "--config", name, *import_words(settings))
     write_text(path, f"# The settings of this run. To repeat it:\n#   {repeat}\n{format_config(settings)}")
     return path
 

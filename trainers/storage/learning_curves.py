@@ -14,8 +14,6 @@ from gpu_envs.errors import CheckpointError, MissingExtraError, packages
 from gpu_envs.rendering.palette import PALETTE, role_colors
 from trainers.base.serialization import read_bytes
 
-__all__ = ["COUNTERS", "INTERVAL", "NUM_SEEDS", "plot_curves", "read_rows"]
-
 COUNTERS = ("iteration", "env_steps")
 """Integer columns of every metrics.csv."""
 NUM_SEEDS = "num_seeds"

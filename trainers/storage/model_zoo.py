@@ -13,10 +13,7 @@ from typing import Any
 from gpu_envs.errors import ConfigError
 from trainers.base.serialization import read_json, write_json
 from trainers.storage import checkpoint
-from trainers.storage.checkpoint import Checkpoint
-from trainers.storage.zoo_entries import FOLDER, folder
-
-__all__ = ["MAX_BYTES", "about", "load", "put"]
+from trainers.storage.checkpoint import Checkpoint, zoo_folder
 
 MAX_BYTES = 300_000
 """Largest size of an entry [bytes]."""
@@ -24,7 +21,7 @@ MAX_BYTES = 300_000
 
 def load(name: str) -> Checkpoint:
     """Load an entry as a checkpoint: `load(name).policy("agent")` is a policy, `.config` the run's configuration."""
-    return checkpoint.load(folder(name))
+    return checkpoint.load(zoo_folder(name))
 
 
 def about(name: str) -> dict[str, Any]:
@@ -34,13 +31,13 @@ def about(name: str) -> dict[str, Any]:
     ("of"), the policies ("playing"), whether actions are greedy, the "episodes", and the result ("reached") as mean
     and half-width of the 95 % interval.
     """
-    return read_json(folder(name) / "about.json")
+    return read_json(zoo_folder(name) / "about.json")
 
 
 def put(name: str, saved: Checkpoint, about: dict[str, Any]) -> Path:
     """Create or replace an entry from a checkpoint; raise ConfigError if it is too large."""
     policies = {policy: saved.policy(policy) for policy in saved.policies}
-    target, fresh = FOLDER / name, FOLDER / f".{name}"
+    target, fresh = checkpoint.ZOO_FOLDER / name, checkpoint.ZOO_FOLDER / f".{name}"
     shutil.rmtree(fresh, ignore_errors=True)
     written = checkpoint.save(fresh, saved.iteration, saved.steps, saved.config, {}, policies, saved.score)
     write_json(written / "about.json", about)

@@ -10,10 +10,9 @@ import torch
 from torch import Tensor
 
 from gpu_envs.errors import ConfigError, GpuEnvsError, missing_extra, packages
-from trainers.models.discrete_heads import CategoricalHead
+from trainers.models.action_heads import CategoricalHead
+from trainers.models.networks import NETWORKS, error_line
 from trainers.models.policy import Policy
-
-__all__ = ["CHECKED", "SUFFIXES", "export_policy"]
 
 CHECKED = (1, 2, 257)
 """Batch sizes for the comparison of an exported program with its policy."""
@@ -41,7 +40,7 @@ def export_policy(policy: Policy, path: Path, masked: bool = False) -> str:
         Inputs and outputs of the program as text.
 
     Raises:
-        ConfigError: The file has another suffix.
+        ConfigError: The file has another suffix, or torch.export does not support the network, "module:Name".
         MissingExtraError: ONNX is not installed.
         GpuEnvsError: The exported program returns different actions than the policy.
     """
@@ -52,7 +51,14 @@ def export_policy(policy: Policy, path: Path, masked: bool = False) -> str:
     shapes = dict.fromkeys(("obs", *inputs), batch)
     with torch.no_grad():
         module = policy.module().eval()
-        program = torch.export.export(module, (obs,), inputs, dynamic_shapes=shapes, strict=False)
+        try:
+            program = torch.export.export(module, (obs,), inputs, dynamic_shapes=shapes, strict=False)
+        except Exception as error:  # of any class, for code of any kind
+            if (name := policy.spec["network"]) in NETWORKS:
+                raise
+            raise ConfigError(
+                f"export: expected a network that torch.export supports, got {name!r}: {error_line(error)}"
+            ) from error
     program.example_inputs = None  # they would be saved as a pickle
     if path.suffix == ".onnx":
         run = _write_onnx(program, path, "hidden_state" in inputs)

@@ -14,7 +14,6 @@ from pathlib import Path
 from typing import Any
 
 import torch
-from gymnasium import spaces
 from torch import Tensor
 
 from gpu_envs.definition.registry import recorded_id
@@ -35,8 +34,6 @@ from trainers.base.serialization import (
     write_tensors,
     wrong_format,
 )
-
-__all__ = ["FORMAT", "STEPS", "EpisodeRecord", "Recording", "RecordingManifest", "check_new", "load", "save"]
 
 FORMAT = "gpu-envs recording 1"  # format of manifest.json
 STEPS = "steps.safetensors"  # file of the steps of all episodes
@@ -92,29 +89,17 @@ class Recording:
 
     def check_core(self, core: Core) -> None:
         """Raise CheckpointError if the episodes do not fit the agents of an environment."""
-        num_choices, file = _choices(core), self.path / STEPS
+        file, counts = self.path / STEPS, core.num_choices
+        counts = torch.where(counts > 0, counts, counts[:, :1])  # components that an agent does not have are not used
         for episode in self.episodes:
             try:
                 core.check_episode(episode)
             except CheckpointError as error:
                 raise CheckpointError(f"{file}: {error}") from None
             check_finite(str(file), {"obs": episode.obs, "action": episode.action})
-            if num_choices is not None and not bool((episode.action < num_choices).all()):
+            is_discrete = not episode.action.is_floating_point()
+            if is_discrete and not bool((episode.action < counts.view(episode.action.shape[1:])).all()):
                 raise CheckpointError(f"{file}: action: expected choices of {core.id}, got others")
-
-
-def _choices(core: Core) -> Tensor | None:
-    """Return the number of choices of every agent, (A) or (A, K); None for continuous actions."""
-    if core.action_buffer.is_floating_point():
-        return None
-    counts = torch.ones(core.action_buffer.shape[1:], dtype=torch.int64)
-    for row, agent in enumerate(core.possible_agents):
-        space = core.action_spaces[agent]
-        if isinstance(space, spaces.MultiDiscrete):
-            counts[row, : len(space.nvec)] = torch.from_numpy(space.nvec)
-        elif isinstance(space, spaces.Discrete):
-            counts[row] = int(space.n)
-    return counts
 
 
 def check_new(path: Path) -> None:

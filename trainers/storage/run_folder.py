@@ -2,34 +2,27 @@
 
 from __future__ import annotations
 
+import dataclasses
 import shutil
 import time
+from dataclasses import dataclass, field
 from pathlib import Path
+from typing import Any
 
 from gpu_envs.errors import ConfigError
 from gpu_envs.utils.paths import check_folder
+from gpu_envs.utils.settings import setting
 from gpu_envs.utils.terminal import shell_command
-from trainers.storage import checkpoint, checkpoint_manifest
+from trainers.base.serialization import read_json, read_record, write_json, wrong_format
+from trainers.storage import checkpoint
 from trainers.storage.checkpoint import Checkpoint
 from trainers.storage.folder_lock import LOCK, FolderLock
 from trainers.storage.learning_curves import read_rows
 
-__all__ = [
-    "KINDS",
-    "SEARCH",
-    "TRACES",
-    "archive_after",
-    "check_kind",
-    "is_run_of",
-    "make_folder",
-    "open_folder",
-    "resolve_run_dir",
-    "run_kind",
-]
-
 TRACES = ("checkpoints", "metrics.csv", "config.json")
 """Files that show that a folder holds a training."""
 SEARCH = "search.json"  # file of a search for settings
+SEEDS_FORMAT = "gpu-envs seeds 1"  # format of seeds.json
 KINDS = {
     "league": (checkpoint.LEAGUE,),
     "multi-seed": (checkpoint.SEEDS,),
@@ -52,9 +45,7 @@ def check_kind(path: Path, kind: str) -> None:
     """Raise ConfigError if a folder holds a run of another kind, or is among the checkpoints of a run."""
     for folder in (path.absolute(), *path.absolute().parents):
         run = folder.parent
-        if folder.name == checkpoint_manifest.FOLDER and all(
-            (run / name).exists() for name in ("metrics.csv", "config.json")
-        ):
+        if folder.name == checkpoint.FOLDER and all((run / name).exists() for name in ("metrics.csv", "config.json")):
             raise ConfigError(
                 f"{path}: a {kind} run needs a folder of its own, this one is among the checkpoints of {run}; "
                 "choose another"
@@ -92,7 +83,9 @@ def resolve_run_dir(out: Path | None, resume: Checkpoint | None) -> Path | None:
         read_rows(out / "metrics.csv")
         return out
     if resume is not None:
-        raise ConfigError(f"{trace}: another run than that of {resume.path}; resume into its own folder or a new one")
+        raise ConfigError(
+            f"{trace}: expected the run of {resume.path}, got another; resume into its own folder or a new one"
+        )
     saved = checkpoint.every(out / "checkpoints")
     what_to_do = f"continue it with {shell_command('--resume', out)}, or" if saved else "it has no checkpoint yet;"
     raise ConfigError(f"{trace}: there is a run already; {what_to_do} choose another folder")
@@ -119,7 +112,7 @@ def open_folder(out: Path | None, env_id: str, resume: Checkpoint | None = None)
 def make_folder(out: Path | None, env_id: str) -> Path:
     """Create the folder that `resolve_run_dir` returned; for None, out/<environment>-<time>."""
     if out is None:
-        name = env_id.rpartition(":")[2]
+        name = env_id.rpartition(":")[2].replace("/", "-")
         return _new_folder(Path("out") / f"{name}-{time.strftime('%Y%m%d-%H%M%S')}")
     out.mkdir(parents=True, exist_ok=True)
     return out
@@ -155,3 +148,53 @@ def _new_folder(path: Path) -> Path:
             number += 1
         else:
             return folder
+
+
+# ---------------------------------------------------------------- several seeds of one training
+
+
+@dataclass(frozen=True)
+class SeedsRecord:
+    """Content of seeds.json."""
+
+    format: str
+    """Format, equal to `SEEDS_FORMAT`."""
+    num_seeds: int = setting(1, ge=1)
+    """Number of runs."""
+    config: dict[str, Any] = field(default_factory=dict)
+    """TrainConfig of the first run as JSON; each following run has the next seed."""
+    path: Path = Path()
+    """Folder of the runs; it is not in the file."""
+
+
+def run_name(seed: int) -> str:
+    """Return the name of the folder of the run with a seed."""
+    return f"seed-{seed}"
+
+
+def read_seeds(path: Path) -> SeedsRecord:
+    """Read the record of a folder.
+
+    Raises:
+        CheckpointError: The record is missing, damaged or of another format.
+    """
+    data = read_json(path / checkpoint.SEEDS)
+    if (actual := data.get("format")) != SEEDS_FORMAT:
+        raise wrong_format(path / checkpoint.SEEDS, SEEDS_FORMAT, actual)
+    return dataclasses.replace(read_record(SeedsRecord, str(path / checkpoint.SEEDS), data, ("path",)), path=path)
+
+
+def write_seeds(path: Path, num_seeds: int, config: dict[str, Any]) -> None:
+    """Write the record of a folder."""
+    write_json(path / checkpoint.SEEDS, {"format": SEEDS_FORMAT, "num_seeds": num_seeds, "config": config})
+
+
+def check_no_seeds(path: Path) -> None:
+    """Raise ConfigError unless the runs of several seeds can start in a folder."""
+    check_folder(path)
+    check_kind(path, "multi-seed")
+    if (path / checkpoint.SEEDS).is_file():
+        raise ConfigError(
+            f"{path / checkpoint.SEEDS}: there are runs already; continue them with "
+            f"{shell_command('--resume', path)}, or choose another"
+        )

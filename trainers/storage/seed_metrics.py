@@ -12,8 +12,6 @@ from pathlib import Path
 from trainers.base.serialization import write_text
 from trainers.storage.learning_curves import COUNTERS, INTERVAL, NUM_SEEDS
 
-__all__ = ["last_values", "mean_and_interval", "mean_rows", "student_quantile", "write_rows"]
-
 _SMALL = (12.7062, 4.3027, 3.1824, 2.7764, 2.5706)
 """Quantiles of Student's t-distribution for 1 to 5 degrees of freedom."""
 
@@ -59,7 +57,7 @@ def mean_rows(runs: Sequence[Sequence[Mapping[str, str]]]) -> list[dict[str, flo
     means = []
     for iteration in sorted(by_iteration):
         rows = by_iteration[iteration]
-        mean = {name: float(rows[0][name]) for name in COUNTERS} | {NUM_SEEDS: float(len(rows))}
+        mean: dict[str, float] = {**{name: int(rows[0][name]) for name in COUNTERS}, NUM_SEEDS: len(rows)}
         for name in dict.fromkeys(name for row in rows for name in row if name not in COUNTERS):
             if values := [float(row[name]) for row in rows if row.get(name)]:
                 mean[name], mean[name + INTERVAL] = mean_and_interval(values)
@@ -67,14 +65,27 @@ def mean_rows(runs: Sequence[Sequence[Mapping[str, str]]]) -> list[dict[str, flo
     return means
 
 
-def write_rows(path: Path, rows: Sequence[Mapping[str, float]]) -> None:
-    """Write rows as CSV, atomically; values that are not finite become empty cells."""
+def format_cell(value: float | str) -> str:
+    """Return the cell of an int, of a number with 8 digits, or of one that is not finite, which is empty."""
+    if isinstance(value, int | str):
+        return str(value)
+    return f"{value:.8g}" if math.isfinite(value) else ""
+
+
+def write_rows(path: Path, rows: Sequence[Mapping[str, float | str]], columns: Sequence[str] | None = None) -> None:
+    """Write rows of values or cells as CSV, atomically.
+
+    Args:
+        path: The file.
+        rows: Rows; a column that a row lacks is empty.
+        columns: Names of the columns; without any the file is empty. None: the columns of all rows.
+    """
     text = io.StringIO(newline="")
-    writer = csv.DictWriter(text, list(dict.fromkeys(name for row in rows for name in row)), restval="")
-    writer.writeheader()
-    for row in rows:
-        cells = {name: f"{value:.8g}" if math.isfinite(value) else "" for name, value in row.items()}
-        writer.writerow(cells | {name: str(int(row[name])) for name in (*COUNTERS, NUM_SEEDS)})
+    names = list(dict.fromkeys(name for row in rows for name in row)) if columns is None else columns
+    writer = csv.DictWriter(text, names, restval="")
+    if names:
+        writer.writeheader()
+    writer.writerows({name: format_cell(value) for name, value in row.items()} for row in rows)
     write_text(path, text.getvalue())
 
 

@@ -9,8 +9,6 @@ from warp_kernels.classic.trigonometry import sine_cosine, wrap
 from warp_kernels.episode import IO
 from warp_kernels.rules import Rules, world_phase
 
-__all__ = ["Params", "State", "decimal", "rules"]
-
 
 @wp.struct
 class Params:
@@ -146,7 +144,13 @@ def rules() -> Rules:
         num_agents=1,
         action_size=1,
         continuous=False,
-        phases=(world_phase(swing),),
+        phases=(
+            world_phase(
+                swing,
+                reads="motion io.choice io.episode io.seed io.step io.world",
+                writes="motion io.reward io.terminated",
+            ),
+        ),
         reset=reset,
         observe=observe,
     )

@@ -9,8 +9,6 @@ from warp_kernels.classic.trigonometry import sine_cosine
 from warp_kernels.episode import IO
 from warp_kernels.rules import Rules, world_phase
 
-__all__ = ["Params", "State", "roll", "rules"]
-
 
 @wp.struct
 class Params:
@@ -80,7 +78,7 @@ def rules() -> Rules:
         num_agents=1,
         action_size=1,
         continuous=False,
-        phases=(world_phase(drive),),
+        phases=(world_phase(drive, reads="motion io.choice", writes="motion io.reward io.terminated"),),
         reset=reset,
         observe=observe,
     )

@@ -10,8 +10,6 @@ from warp_kernels.classic.trigonometry import sine_cosine
 from warp_kernels.episode import IO
 from warp_kernels.rules import Rules, world_phase
 
-__all__ = ["Params", "State", "rules"]
-
 
 @wp.struct
 class Params:
@@ -79,7 +77,7 @@ def rules() -> Rules:
         num_agents=1,
         action_size=1,
         continuous=True,
-        phases=(world_phase(drive),),
+        phases=(world_phase(drive, reads="motion io.control", writes="motion io.reward io.terminated"),),
         reset=reset,
         observe=observe,
     )

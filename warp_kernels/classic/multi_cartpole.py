@@ -12,8 +12,6 @@ from warp_kernels.classic.cartpole import Params, fallen, sample_motion, step_mo
 from warp_kernels.episode import IO
 from warp_kernels.rules import Rules, agent_phase
 
-__all__ = ["Params", "State", "rules"]
-
 
 @wp.struct
 class State:
@@ -57,7 +55,7 @@ def rules(num_agents: int) -> Rules:
         num_agents=num_agents,
         action_size=1,
         continuous=False,
-        phases=(agent_phase(push),),
+        phases=(agent_phase(push, reads="motion io.choice io.valid", writes="motion io.reward io.terminated"),),
         reset_agent=reset_agent,
         observe=observe,
     )

@@ -9,8 +9,6 @@ from warp_kernels.classic.trigonometry import sine_cosine, wrap
 from warp_kernels.episode import IO
 from warp_kernels.rules import Rules, world_phase
 
-__all__ = ["Params", "State", "rules"]
-
 
 @wp.struct
 class Params:
@@ -77,7 +75,7 @@ def rules() -> Rules:
         num_agents=1,
         action_size=1,
         continuous=True,
-        phases=(world_phase(turn),),
+        phases=(world_phase(turn, reads="motion io.control", writes="motion torque io.reward"),),
         reset=reset,
         observe=observe,
     )

@@ -6,8 +6,6 @@ is 20 % faster on a CPU. The last bits of the library differ between machines, b
 
 import warp as wp
 
-__all__ = ["sine_cosine", "wrap"]
-
 # pi / 2 in three parts: the first two have few digits, so that their multiples are exact.
 _HALF_PI_1 = wp.constant(1.5703125)
 _HALF_PI_2 = wp.constant(0.00048375129699707031)

@@ -10,8 +10,6 @@ distance. `gpu_envs.rendering.scene` is the host side, with helpers that build t
 
 import warp as wp
 
-__all__ = ["BOX", "CIRCLE", "LINE", "SHAPE_SIZE", "blend", "paint", "signed_distance"]
-
 CIRCLE: int = wp.constant(0)  # half_width is the radius; line_width 0 fills it, else only the outline is drawn
 BOX: int = wp.constant(1)  # axis-aligned; line_width as for a circle
 LINE: int = wp.constant(2)  # from center - half to center + half, where half may be negative; round ends

@@ -14,8 +14,6 @@ from warp_kernels.economy.saez_taxes import BINS, SAMPLES, saez_taxes
 from warp_kernels.episode import IO, episode_key, keyed_stream
 from warp_kernels.rules import Rules, world_phase
 
-__all__ = ["HOURS", "Params", "Sizes", "State", "planner_width", "rules", "worker_width"]
-
 HOURS: int = wp.constant(100)
 """Most hours of labor in a step."""
 TIE = wp.constant(1e-6)  # tolerance of comparisons of rates with their limit
@@ -341,7 +339,20 @@ def rules(s: Sizes) -> Rules:
         num_agents=workers + 1,
         action_size=brackets if chooses else 1,
         continuous=False,
-        phases=(world_phase(play),),
+        phases=(
+            world_phase(
+                play,
+                reads=(
+                    "skill cutoff rate rate_index period_step coin labor production income last_income utility key "
+                    "fresh rates average_rates elasticity sample num_samples bin io.choice io.step"
+                ),
+                writes=(
+                    "rate rate_index period_step coin labor production income last_income sorted_income "
+                    "last_marginal_rate utility fresh rates average_rates elasticity sample num_samples bin "
+                    "io.reward"
+                ),
+            ),
+        ),
         observe=observe,
         legal=legal,
         reset=reset,

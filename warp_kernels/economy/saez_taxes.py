@@ -9,9 +9,6 @@ from typing import Any
 import warp as wp
 
 from warp_kernels import philox
-from warp_kernels.economy.decimals import decimal
-
-__all__ = ["BINS", "SAMPLES", "saez_taxes"]
 
 SAMPLES = 500
 """Number of incomes that the formula uses."""
@@ -27,6 +24,13 @@ _ONE = wp.constant(wp.float64(1.0))
 _HALF = wp.constant(wp.float64(0.5))
 _TINY = wp.constant(wp.float64(1.0e-9))
 _COUNT = wp.constant(wp.float64(SAMPLES))
+
+
+@wp.func(inline=True)
+def decimal(number: float) -> wp.float64:
+    """Return a parameter rounded to six decimals in double precision: as float32, 0.21 is 6e-9 too small."""
+    million = wp.float64(1000000.0)
+    return wp.rint(wp.float64(number) * million) / million
 
 
 def saez_taxes(params_type: Any, state_type: Any, num_brackets: int, cutoff_of: Any) -> tuple[Any, Any]:

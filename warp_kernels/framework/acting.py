@@ -16,8 +16,6 @@ from warp_kernels.networks.mlp import Mlp
 from warp_kernels.networks.rows import forward_rows
 from warp_kernels.rules import Rules
 
-__all__ = ["act_all", "act_one"]
-
 _ONE = (
     "params: Params, state: State, io: IO, policies: Policies, trace: Trace, t: int, greedy: int, env: int, agent: int"
 )

@@ -6,13 +6,11 @@ import warp as wp
 
 from warp_kernels import episode
 from warp_kernels.episode import IO
-from warp_kernels.framework.copying import copy_numbers
+from warp_kernels.framework.dense_arrays import copy_numbers
 from warp_kernels.framework.policies import Acting, Policies, PolicyKind, Trace
 from warp_kernels.networks.activations import vector
-from warp_kernels.networks.heads import distribution_of
+from warp_kernels.networks.distributions import distribution_of
 from warp_kernels.rules import Rules
-
-__all__ = ["keep_inputs", "prepare_of", "wait_of", "write_of"]
 
 
 def keep_inputs(rules: Rules) -> Any:

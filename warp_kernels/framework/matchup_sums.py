@@ -5,8 +5,6 @@ from typing import Any
 
 import warp as wp
 
-__all__ = ["build_matchup_sums"]
-
 
 @cache
 def build_matchup_sums() -> Any:
@@ -14,7 +12,7 @@ def build_matchup_sums() -> Any:
 
     Arguments: draw margin (1,); matchup (L,) and number of worlds (L,) of every lineup, 0 after the last one; returns
     of the policies (W, S); sums (K, 3 * S). The worlds of a lineup follow one another. Returns, their squares and
-    scores are added to the sums. Scores equal ``league.rollout.matchups.scores``.
+    scores are added to the sums. Scores equal ``league.matchups.matchups.scores``.
     """
 
     @wp.kernel(module="warp_kernels.matchup_sums", name="matchup_sums")

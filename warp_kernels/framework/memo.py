@@ -17,8 +17,6 @@ from warp_kernels.framework.policies import PolicyKind
 from warp_kernels.networks.activations import vector
 from warp_kernels.networks.mlp import Mlp, padded
 
-__all__ = ["MAX_ENTRIES", "Memo", "entry_size", "memo_entries", "memo_of"]
-
 MAX_ENTRIES = 8192
 """Largest number of entries of a table."""
 

@@ -12,18 +12,6 @@ from warp_kernels.networks.mlp import Mlp
 from warp_kernels.networks.rows import rows_at_once
 from warp_kernels.rules import Rules
 
-__all__ = [
-    "NO_POLICY",
-    "Acting",
-    "Policies",
-    "PolicyKind",
-    "Trace",
-    "decides_of",
-    "draw_matchup",
-    "policy_of",
-    "worlds_at_once",
-]
-
 NO_POLICY = -1
 """Policy, and its kind, of agents that take random legal actions."""
 

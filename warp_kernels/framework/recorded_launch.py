@@ -16,8 +16,6 @@ import warp as wp
 
 from warp_kernels import cache_errors
 
-__all__ = ["MIN_FREE_BYTES", "NOTICE_AFTER", "CPULaunch", "compilation_notice", "loading", "record_launch"]
-
 KNOWN_WARP = "1.19."
 """Versions of Warp whose compiled functions are called as :class:`CPULaunch` does: with bounds and packed arguments."""
 NOTICE_AFTER = 10.0

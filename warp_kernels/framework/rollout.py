@@ -12,13 +12,11 @@ import warp as wp
 from warp_kernels.episode import IO
 from warp_kernels.framework.acting import act_all, act_one
 from warp_kernels.framework.actions import keep_inputs
-from warp_kernels.framework.dense_io import dense_io
+from warp_kernels.framework.dense_arrays import dense_io
 from warp_kernels.framework.policies import Acting, Policies, Trace, draw_matchup
 from warp_kernels.framework.schedules import LaunchStage, module_of, one_world
 from warp_kernels.framework.step import step_phases
 from warp_kernels.rules import LAST, Rules
-
-__all__ = ["build_phased_rollout", "build_rollout"]
 
 _OF_SHORT_EPISODES = (
     *("final_obs", "alive", "valid", "to_move", "action_mask", "refused"),

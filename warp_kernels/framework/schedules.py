@@ -14,23 +14,11 @@ import warp as wp
 
 from warp_kernels import episode
 from warp_kernels.episode import IO
-from warp_kernels.framework.dense_io import dense_io
+from warp_kernels.framework.dense_arrays import dense_io
 from warp_kernels.framework.step import Parts, step_phases
 from warp_kernels.framework.thread_orders import permutation
 from warp_kernels.framework.unrolling import affordable_unroll
 from warp_kernels.rules import AGENT, LAST, WORLD, Phase, Rules, agent_phase
-
-__all__ = [
-    "FUSED",
-    "MANY_AGENTS",
-    "LaunchStage",
-    "Program",
-    "build",
-    "build_play",
-    "module_of",
-    "one_world",
-    "sample_of",
-]
 
 FUSED = "fused"  # all phases of a world
 REORDERED = "reordered"  # the phased schedule with the order of siblings as arguments

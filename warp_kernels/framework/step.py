@@ -6,11 +6,9 @@ from typing import Any
 import warp as wp
 
 from warp_kernels import episode
-from warp_kernels.framework.copying import copy_numbers
-from warp_kernels.framework.episode_info import keep_results, show_info
+from warp_kernels.framework.dense_arrays import copy_numbers
+from warp_kernels.generated_source import compiled
 from warp_kernels.rules import WORLD, Phase, Rules, agent_phase, world_phase
-
-__all__ = ["MAX_UNROLLED_AGENTS", "Parts", "step_phases"]
 
 MAX_UNROLLED_AGENTS = 16  # most agents for which unrolling a loop over them pays
 
@@ -49,7 +47,7 @@ def step_phases(rules: Rules, without_observation: bool = False, in_slots: bool 
     start, start_agent, look, legal, stake = rules.reset, rules.reset_agent, rules.observe, rules.legal, rules.stake
     has_start, has_start_agent = start is not None, start_agent is not None
     forget, has_forget = rules.forget, rules.forget is not None
-    show, keep, has_info, has_results = show_info(rules), keep_results(rules), bool(rules.info), bool(rules.results)
+    show, keep, has_info, has_results = _show_info(rules), _keep_results(rules), bool(rules.info), bool(rules.results)
     write_state = rules.global_state
     has_legal, has_stake, shared_stake = legal is not None, stake is not None, rules.shared_stake
 
@@ -303,7 +301,8 @@ def step_phases(rules: Rules, without_observation: bool = False, in_slots: bool 
     observes, reobserves = agent_phase(observe), agent_phase(reobserve)
     if in_slots:
         items = rules.num_agents * slots
-        observes, reobserves = Phase(items, observe_slots, "observe"), Phase(items, reobserve_slots, "reobserve")
+        observes = Phase(items, observe_slots, name="observe")
+        reobserves = Phase(items, reobserve_slots, name="reobserve")
     return Parts(
         play=(
             agent_phase(begin),
@@ -354,3 +353,33 @@ def _restrict(rules: Rules, phase: Phase, holds: Any) -> Phase:
             run(params, state, io, env, index)
 
     return replace(phase, run=guarded_world if phase.over == WORLD else guarded, name=phase.called)
+
+
+def _show_info(rules: Rules) -> Any:
+    """Build ``show(state, io, env, agent)``, which copies ``Rules.info`` of an agent to the tensors of ``info``.
+
+    The addresses of these tensors are in ``io.info``, because fields of any dtype and shape can be declared.
+    """
+    lines = ["worlds = io.alive.shape[0]"]
+    dtypes: dict[str, Any] = {}
+    for number, (field, shape) in enumerate(rules.info):
+        dtypes[f"type_{number}"] = rules.state.vars[field].type.dtype
+        sizes = ", ".join(map(str, ("worlds", rules.num_agents, *shape)))
+        lines.append(f"array_{number} = wp.array(ptr=io.info[{number}], shape=({sizes},), dtype=type_{number})")
+        names = [f"index_{number}_{axis}" for axis in range(len(shape))]
+        for depth, (name, size) in enumerate(zip(names, shape, strict=True)):
+            lines += [f"{'    ' * depth}{name} = int(0)", f"{'    ' * depth}while {name} < {size}:"]
+        entry = ", ".join(("env", "agent", *names))
+        lines.append(f"{'    ' * len(shape)}array_{number}[{entry}] = state.{field}[{entry}]")
+        lines += [f"{'    ' * (depth + 1)}{name} += 1" for depth, name in reversed(list(enumerate(names)))]
+    constants = {"State": rules.argument(rules.state), "IO": rules.argument(episode.IO), **dtypes}
+    return compiled("show", "state: State, io: IO, env: int, agent: int", lines, constants)
+
+
+def _keep_results(rules: Rules) -> Any:
+    """Build ``keep(state, io, env, agent)``, which copies ``Rules.results`` of an agent to ``io.episode_results``."""
+    lines = ["worlds = io.alive.shape[0]"]  # a function of Warp has at least one line
+    for column, field in enumerate(rules.results):
+        lines.append(f"io.episode_results[env, agent, {column}] = float(state.{field}[env, agent])")
+    constants = {"State": rules.argument(rules.state), "IO": rules.argument(episode.IO)}
+    return compiled("keep", "state: State, io: IO, env: int, agent: int", lines, constants)

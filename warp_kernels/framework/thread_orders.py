@@ -9,8 +9,6 @@ from math import gcd
 
 from warp_kernels.rules import Rules
 
-__all__ = ["ORDERS", "USUAL", "permutation", "reorder"]
-
 USUAL = "usual"  # from the first sibling to the last
 REVERSED = "reversed"  # from the last sibling to the first
 PERMUTATIONS = {"permutation 1": (0.618, 2), "permutation 2": (0.3, 3)}

@@ -26,8 +26,6 @@ from warp_kernels.networks.tile_code import (
 from warp_kernels.networks.tile_memory import BLOCK_DIM, tile_sizes
 from warp_kernels.networks.tiles import tile_functions, tile_module
 
-__all__ = ["build_tile_outputs", "read_outputs"]
-
 _NOBODY = 2**31 - 1
 """Policy of rows that need no outputs, greater than all policies."""
 

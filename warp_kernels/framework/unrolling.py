@@ -9,14 +9,12 @@ import warnings
 from collections import Counter
 from collections.abc import Iterable
 from functools import cache
-from pathlib import Path
 from typing import Any
 
 import warp as wp
 
 from warp_kernels.rules import AGENT, Rules, agent_phase
-
-__all__ = ["MAX_OPERATIONS", "CompileTimeValues", "affordable_unroll", "count_operations", "has_break"]
+from warp_kernels.rules_source import CompileTimeValues
 
 MAX_OPERATIONS = 2_500
 """Most operations of a step of a world with unrolled loops, see :func:`count_operations`. They compile in 10 s."""
@@ -101,13 +99,13 @@ class _Functions:
             self._sizes[function] = self._block(definition.body, CompileTimeValues(function))
         return self._sizes[function]
 
-    def _block(self, nodes: Iterable[ast.AST], names: "CompileTimeValues") -> Counter[str]:
+    def _block(self, nodes: Iterable[ast.AST], names: CompileTimeValues) -> Counter[str]:
         size: Counter[str] = Counter()
         for node in nodes:
             size += self._node(node, names)
         return size
 
-    def _node(self, node: ast.AST, names: "CompileTimeValues") -> Counter[str]:
+    def _node(self, node: ast.AST, names: CompileTimeValues) -> Counter[str]:
         if isinstance(node, ast.For):
             return self._loop(node, names)
         if isinstance(node, ast.If) and isinstance(condition := names.value(node.test), int):
@@ -123,7 +121,7 @@ class _Functions:
                 size += self.size(function)
         return size
 
-    def _loop(self, node: ast.For, names: "CompileTimeValues") -> Counter[str]:
+    def _loop(self, node: ast.For, names: CompileTimeValues) -> Counter[str]:
         indices = names.constant_range(node.iter)
         is_forced = any(map(names.is_static, ast.walk(node)))  # Warp unrolls a loop with wp.static at any length
         if indices is None or not (is_forced or (len(indices) <= self._max_unroll and not has_break(node.body))):
@@ -142,7 +140,7 @@ class _Functions:
         size[location] += size[_TOTAL]
         return size
 
-    def _varies(self, loop: ast.For, names: "CompileTimeValues") -> bool:
+    def _varies(self, loop: ast.For, names: CompileTimeValues) -> bool:
         """Return whether the iterations of a loop differ: ranges or ``wp.static`` in it depend on its index."""
         deciding = [node.iter for node in ast.walk(loop) if isinstance(node, ast.For) and node is not loop]
         deciding += filter(names.is_static, ast.walk(loop))
@@ -151,52 +149,6 @@ class _Functions:
             for node in deciding
             for name in ast.walk(node)
         )
-
-
-class CompileTimeValues:
-    """Values that expressions of a Warp function have when it is compiled."""
-
-    def __init__(self, function: Any) -> None:
-        run = function.func
-        code = run.__code__
-        captured = zip(code.co_freevars, run.__closure__ or (), strict=True)
-        self.values: dict[str, Any] = run.__globals__ | {name: cell.cell_contents for name, cell in captured}
-        for local in code.co_varnames:
-            self.values.pop(local, None)
-        self._file = Path(function.adj.filename).name
-        self._first_line = function.adj.fun_lineno
-
-    def location_of(self, node: ast.For) -> str:
-        """Return ``file:line`` of a statement."""
-        return f"{self._file}:{self._first_line + node.lineno - 1}"
-
-    def value(self, node: ast.AST) -> Any:
-        """Return the value of an expression; None if it is known only when the kernel runs."""
-        if isinstance(node, ast.Constant):
-            return node.value
-        if isinstance(node, ast.UnaryOp) and isinstance(node.op, ast.USub) and isinstance(node.operand, ast.Constant):
-            return -node.operand.value
-        if isinstance(node, ast.Name):
-            return self.values.get(node.id)
-        if isinstance(node, ast.Attribute):
-            return getattr(self.value(node.value), node.attr, None)
-        if isinstance(node, ast.Call) and self.is_static(node):
-            try:  # Warp evaluates it in the same way, and reports its errors
-                return eval(compile(ast.Expression(node.args[0]), "wp.static", "eval"), dict(self.values))
-            except Exception:  # noqa: BLE001
-                return None
-        return None
-
-    def is_static(self, node: ast.AST) -> bool:
-        """Return whether an expression is ``wp.static(...)``."""
-        return isinstance(node, ast.Call) and self.value(node.func) is wp.static
-
-    def constant_range(self, node: ast.expr) -> range | None:
-        """Return the indices of a loop over a constant range; None for another loop."""
-        if not (isinstance(node, ast.Call) and isinstance(node.func, ast.Name) and node.func.id == "range"):
-            return None
-        bounds = list(map(self.value, node.args))
-        return range(*bounds) if bounds and all(isinstance(bound, int) for bound in bounds) else None
 
 
 def has_break(body: list[ast.stmt]) -> bool:

@@ -12,8 +12,6 @@ from warp_kernels import philox
 from warp_kernels.episode import IO
 from warp_kernels.rules import Rules, world_phase
 
-__all__ = ["at", "bit", "game", "line_finder"]
-
 
 @wp.func
 def bit(index: int) -> wp.uint64:
@@ -123,7 +121,7 @@ def game(key: str, params: type, state: type, sizes: tuple[int, int, int, int], 
         num_agents=2,
         action_size=1,
         continuous=False,
-        phases=(world_phase(put),),
+        phases=(world_phase(put, reads="marks mover io.choice", writes="marks mover io.reward io.terminated"),),
         observe=observe,
         legal=legal,
         reset=reset,

@@ -2,8 +2,6 @@
 
 import warp as wp
 
-__all__ = ["FULL_DECK", "card_at", "without"]
-
 FULL_DECK: wp.uint64 = wp.constant(wp.uint64(0xFEDCBA9876543210))
 """Deck with card n at position n."""
 

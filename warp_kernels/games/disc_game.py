@@ -11,8 +11,6 @@ from warp_kernels import philox
 from warp_kernels.episode import IO
 from warp_kernels.rules import Rules, world_phase
 
-__all__ = ["Params", "State", "rules"]
-
 
 @wp.struct
 class Params:
@@ -66,7 +64,7 @@ def rules() -> Rules:
         num_agents=2,
         action_size=2,
         continuous=True,
-        phases=(world_phase(show),),
+        phases=(world_phase(show, reads="last io.control", writes="last io.reward"),),
         observe=observe,
         reset=reset,
     )

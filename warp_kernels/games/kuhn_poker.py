@@ -13,8 +13,6 @@ from warp_kernels.episode import IO
 from warp_kernels.games import cards
 from warp_kernels.rules import Rules, world_phase
 
-__all__ = ["Params", "State", "observation_width", "rules"]
-
 
 @wp.struct
 class Params:
@@ -129,7 +127,13 @@ def rules(num_players: int) -> Rules:
         num_agents=num_players,
         action_size=1,
         continuous=False,
-        phases=(world_phase(act),),
+        phases=(
+            world_phase(
+                act,
+                reads="card turn bets first_bet io.choice io.reward",
+                writes="turn bets first_bet io.reward io.terminated",
+            ),
+        ),
         observe=observe,
         legal=legal,
         reset=reset,

@@ -13,21 +13,6 @@ from warp_kernels.episode import IO
 from warp_kernels.games import cards
 from warp_kernels.rules import Rules, world_phase
 
-__all__ = [
-    "CALL",
-    "CARDS",
-    "FOLD",
-    "MAX_RAISES",
-    "OBSERVATION_WIDTH",
-    "PAIR",
-    "PUBLIC",
-    "RAISE",
-    "STORY",
-    "Params",
-    "State",
-    "rules",
-]
-
 # Actions, as OpenSpiel numbers them.
 FOLD: int = wp.constant(0)
 CALL: int = wp.constant(1)
@@ -155,7 +140,13 @@ def rules() -> Rules:
         num_agents=2,
         action_size=1,
         continuous=False,
-        phases=(world_phase(act),),
+        phases=(
+            world_phase(
+                act,
+                reads="card chips round taken raised story mover io.choice",
+                writes="chips round taken raised story mover io.reward io.terminated",
+            ),
+        ),
         observe=observe,
         legal=legal,
         reset=reset,

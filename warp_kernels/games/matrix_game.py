@@ -12,8 +12,6 @@ from warp_kernels import philox
 from warp_kernels.episode import IO
 from warp_kernels.rules import Rules, world_phase
 
-__all__ = ["Params", "State", "memory", "rules"]
-
 
 @wp.struct
 class Params:
@@ -86,7 +84,7 @@ def rules(num_players: int) -> Rules:
         num_agents=num_players,
         action_size=1,
         continuous=False,
-        phases=(world_phase(pay),),
+        phases=(world_phase(pay, reads="payoff io.choice io.num_choices", writes="last io.reward"),),
         observe=observe,
         reset=reset,
         max_unroll=4,

@@ -8,8 +8,6 @@ from warp_kernels.episode import IO
 from warp_kernels.games import matrix_game
 from warp_kernels.rules import Rules, world_phase
 
-__all__ = ["Params", "State", "rules"]
-
 
 @wp.struct
 class Params:
@@ -48,7 +46,7 @@ def rules() -> Rules:
         num_agents=2,
         action_size=1,
         continuous=False,
-        phases=(world_phase(show),),
+        phases=(world_phase(show, reads="last io.choice", writes="last io.reward"),),
         observe=observe,
         reset=reset,
         max_unroll=4,

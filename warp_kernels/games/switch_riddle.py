@@ -12,8 +12,6 @@ from warp_kernels import philox
 from warp_kernels.episode import IO, episode_key, keyed_stream
 from warp_kernels.rules import Rules, agent_phase, world_phase
 
-__all__ = ["NUM_ACTIONS", "OBSERVATION", "SWITCH", "TELL", "Params", "State", "rules"]
-
 SWITCH: int = wp.constant(1)
 """Action that switches the lamp."""
 TELL: int = wp.constant(2)
@@ -108,7 +106,10 @@ def rules(num_agents: int) -> Rules:
         num_agents=num_agents,
         action_size=1,
         continuous=False,
-        phases=(world_phase(act), agent_phase(score)),
+        phases=(
+            world_phase(act, reads="bulb room been key io.choice io.step", writes="bulb room been claim"),
+            agent_phase(score, reads="claim", writes="io.reward io.terminated"),
+        ),
         observe=observe,
         reset=reset,
         global_state=global_state,

@@ -7,8 +7,6 @@ import warp as wp
 from warp_kernels.games import boards
 from warp_kernels.rules import Rules
 
-__all__ = ["Params", "State", "index_of", "is_free", "mark", "rules"]
-
 
 @wp.struct
 class Params:

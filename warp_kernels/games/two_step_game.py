@@ -12,8 +12,6 @@ from warp_kernels import philox
 from warp_kernels.episode import IO
 from warp_kernels.rules import Rules, world_phase
 
-__all__ = ["Params", "State", "rules"]
-
 
 @wp.struct
 class Params:
@@ -80,7 +78,7 @@ def rules() -> Rules:
         num_agents=2,
         action_size=1,
         continuous=False,
-        phases=(world_phase(act),),
+        phases=(world_phase(act, reads="table io.choice", writes="table last io.reward"),),
         observe=observe,
         reset=reset,
         max_unroll=4,

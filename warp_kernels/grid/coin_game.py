@@ -12,8 +12,6 @@ from warp_kernels import philox
 from warp_kernels.episode import IO, episode_key, keyed_stream
 from warp_kernels.rules import Rules, world_phase
 
-__all__ = ["CONVENTIONS", "NUM_ACTIONS", "OBSERVATION", "SIDE", "Params", "State", "rules"]
-
 SIDE: int = wp.constant(3)
 """Number of rows and of columns."""
 CELLS: int = wp.constant(9)
@@ -213,7 +211,19 @@ def rules(num_inner_episodes: int, egocentric: bool, channels_first: bool) -> Ru
         num_agents=2,
         action_size=1,
         continuous=False,
-        phases=(world_phase(act),),
+        phases=(
+            world_phase(
+                act,
+                reads=(
+                    "player coin own_coins other_coins own_total other_total convention convention_steps "
+                    "convention_own key io.choice io.step"
+                ),
+                writes=(
+                    "player coin own_coins other_coins own_total other_total convention convention_steps "
+                    "convention_own inner_done io.reward"
+                ),
+            ),
+        ),
         observe=observe,
         reset=reset,
         num_choices=NUM_ACTIONS,

@@ -12,8 +12,6 @@ from warp_kernels.mpe import observed_neighbors, particles
 from warp_kernels.rules import Rules, agent_phase, world_phase
 from warp_kernels.spatial.assignment import assignment_type, least_cost_assignment
 
-__all__ = ["FARTHEST", "MAX_AGENTS", "build_rules", "exact", "observation_width"]
-
 FARTHEST: float = wp.constant(2.0)  # [m] larger distances count as this one
 MAX_AGENTS = 64
 """Largest number of agents: a thread keeps the assignment of its world in local memory."""
@@ -116,7 +114,12 @@ def build_rules(
         num_agents=num_agents,
         action_size=5 if continuous else 1,
         continuous=continuous,
-        phases=(*motion, world_phase(aim), world_phase(assign), agent_phase(score)),
+        phases=(
+            *motion,
+            world_phase(aim, reads="pos", writes="target"),
+            world_phase(assign, reads="pos target", writes="away"),
+            agent_phase(score, reads="away io.step", writes="io.reward io.terminated"),
+        ),
         reset=reset,
         observe=observe,
         relayout=particles.relayout(State, num_agents, num_agents + num_landmarks),

@@ -14,8 +14,6 @@ from warp_kernels.mpe import particles
 from warp_kernels.mpe.observed_neighbors import nearest_after
 from warp_kernels.rules import Rules, agent_phase, world_phase
 
-__all__ = ["BENCHMARK", "Params", "Sizes", "State", "rules"]
-
 BENCHMARK = 2  # number of values in mpe2's benchmark_data
 AWAY: float = wp.constant(-999.0)  # coordinates of a treasure that is not there [m]
 WITHIN: float = wp.constant(0.95)  # largest coordinate of a new treasure [m]
@@ -264,9 +262,9 @@ def rules(sizes: Sizes) -> Rules:
         continuous=sizes.continuous,
         phases=(
             *motion,
-            world_phase(carry),
-            agent_phase(score),
-            *((agent_phase(tell),) if sizes.benchmark else ()),
+            world_phase(carry, reads="pos holding kind key io.step", writes="pos holding kind events"),
+            agent_phase(score, reads="pos holding kind events", writes="io.reward"),
+            *((agent_phase(tell, reads="holding kind", writes="benchmark"),) if sizes.benchmark else ()),
         ),
         reset=reset,
         observe=observe,

@@ -11,8 +11,6 @@ import warp as wp
 from warp_kernels.episode import IO
 from warp_kernels.rules import Phase, agent_phase
 
-__all__ = ["PUSHES", "channel"]
-
 PUSHES: int = wp.constant(5)  # number of actions, or components, that move an agent; letters follow
 
 
@@ -62,4 +60,4 @@ def channel(
             for letter in range(state.said.shape[2]):
                 state.said[env, speaker, letter] = 0.0
 
-    return agent_phase(speak), hear, hush
+    return agent_phase(speak, reads="io.choice io.control", writes="said"), hear, hush

@@ -6,8 +6,6 @@ import warp as wp
 
 from warp_kernels.episode import IO
 
-__all__ = ["nearest_after", "observe_neighbors", "slots"]
-
 
 @wp.func
 def nearest_after(

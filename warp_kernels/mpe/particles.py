@@ -12,21 +12,6 @@ from warp_kernels import philox
 from warp_kernels.episode import IO
 from warp_kernels.rules import Phase, agent_phase
 
-__all__ = [
-    "CONTACT_FORCE",
-    "CONTACT_MARGIN",
-    "KEPT_VELOCITY",
-    "REACH",
-    "accelerate",
-    "contact",
-    "motion",
-    "outside",
-    "random_placement",
-    "relayout",
-    "steering",
-    "terminate_success",
-]
-
 DT: float = wp.constant(0.1)  # [s]
 KEPT_VELOCITY: float = wp.constant(0.75)  # 1 - damping 0.25
 CONTACT_FORCE: float = wp.constant(100.0)  # [N/m]
@@ -186,7 +171,7 @@ def motion(
             """Move without collisions; write the agent's position and velocity."""
             go(params, state, env, agent, throttle(params, state, io, env, agent))
 
-        return (agent_phase(drift),)
+        return (agent_phase(drift, reads="pos vel io.choice io.control", writes="pos vel"),)
 
     @wp.func
     def push(params: Params, state: State, io: IO, env: int, agent: int):
@@ -204,4 +189,7 @@ def motion(
         """Integrate by explicit Euler; write the agent's position and velocity."""
         go(params, state, env, agent, state.force[env, agent])
 
-    return agent_phase(push), agent_phase(move)
+    return (
+        agent_phase(push, reads="pace pos io.choice io.control", writes="force"),
+        agent_phase(move, reads="force pace pos vel", writes="pos vel"),
+    )

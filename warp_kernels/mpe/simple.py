@@ -12,8 +12,6 @@ from warp_kernels.episode import IO
 from warp_kernels.mpe import observed_neighbors, particles
 from warp_kernels.rules import Rules, agent_phase
 
-__all__ = ["OBSERVATION", "Params", "State", "rules"]
-
 OBSERVATION = 4  # own velocity, the landmark's relative position
 
 
@@ -73,7 +71,10 @@ def rules(continuous: bool) -> Rules:
         num_agents=1,
         action_size=5 if continuous else 1,
         continuous=continuous,
-        phases=(*particles.motion(Params, State, 1, 2, continuous, accel_of, cap_of), agent_phase(score)),
+        phases=(
+            *particles.motion(Params, State, 1, 2, continuous, accel_of, cap_of),
+            agent_phase(score, reads="pos", writes="io.reward"),
+        ),
         reset=reset,
         observe=observe,
     )

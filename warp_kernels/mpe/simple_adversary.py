@@ -12,8 +12,6 @@ from warp_kernels.episode import IO
 from warp_kernels.mpe import observed_neighbors, particles
 from warp_kernels.rules import Rules, agent_phase
 
-__all__ = ["Params", "State", "observation_width", "rules"]
-
 
 @wp.struct
 class Params:
@@ -113,9 +111,9 @@ def rules(
         continuous=continuous,
         phases=(
             *motion,
-            agent_phase(measure),
-            agent_phase(score),
-            *((agent_phase(tell),) if benchmark else ()),
+            agent_phase(measure, reads="pos goal", writes="away"),
+            agent_phase(score, reads="away", writes="io.reward"),
+            *((agent_phase(tell, reads="pos away", writes="benchmark"),) if benchmark else ()),
         ),
         reset=reset,
         observe=observe,

@@ -12,8 +12,6 @@ from warp_kernels.episode import IO
 from warp_kernels.mpe import communication
 from warp_kernels.rules import Rules, agent_phase
 
-__all__ = ["ALICE", "BOB", "EVE", "LETTERS", "NUM_AGENTS", "SECRETS", "Params", "State", "rules"]
-
 EVE: int = wp.constant(0)  # row of the eavesdropper
 BOB: int = wp.constant(1)  # row of the receiver
 ALICE: int = wp.constant(2)  # row of the sender
@@ -103,7 +101,7 @@ def rules(continuous: bool, benchmark: bool) -> Rules:
         num_agents=NUM_AGENTS,
         action_size=int(LETTERS) if continuous else 1,
         continuous=continuous,
-        phases=(speak, agent_phase(score)),
+        phases=(speak, agent_phase(score, reads="goal said", writes="benchmark io.reward")),
         reset=reset,
         observe=observe,
         max_unroll=4,

@@ -13,8 +13,6 @@ from warp_kernels.episode import IO
 from warp_kernels.mpe import assigned_targets, particles
 from warp_kernels.rules import Rules
 
-__all__ = ["LANDMARKS", "Params", "State", "rules"]
-
 LANDMARKS = 1  # number of landmarks
 TWO_PI = wp.constant(wp.float64(2.0 * math.pi))  # [rad]
 

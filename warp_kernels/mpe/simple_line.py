@@ -12,8 +12,6 @@ from warp_kernels.episode import IO
 from warp_kernels.mpe import assigned_targets, particles
 from warp_kernels.rules import Rules
 
-__all__ = ["LANDMARKS", "Params", "State", "rules"]
-
 LANDMARKS = 2  # number of landmarks
 TWO_PI: float = wp.constant(6.283185307179586)  # [rad]
 TURN: float = wp.constant(0.08726646259971647)  # [rad] 5 degrees

@@ -12,8 +12,6 @@ from warp_kernels.episode import IO
 from warp_kernels.mpe import observed_neighbors, particles
 from warp_kernels.rules import Rules, agent_phase
 
-__all__ = ["GOOD", "OBSERVATIONS", "Params", "State", "rules"]
-
 OBSERVATIONS = {"adversary": 8, "agent": 19}  # widths by group
 GOOD: int = wp.constant(1)  # row of the good agent; the landmarks are rows 2 and 3
 
@@ -113,8 +111,8 @@ def rules(continuous: bool) -> Rules:
         continuous=continuous,
         phases=(
             *particles.motion(Params, State, 2, 2, continuous, accel_of, cap_of, size_of),
-            agent_phase(measure),
-            agent_phase(score),
+            agent_phase(measure, reads="pos goal", writes="away"),
+            agent_phase(score, reads="away", writes="io.reward"),
         ),
         reset=reset,
         observe=observe,

@@ -12,8 +12,6 @@ from warp_kernels.episode import IO
 from warp_kernels.mpe import communication, particles
 from warp_kernels.rules import Rules, agent_phase
 
-__all__ = ["AGENTS", "ENTITIES", "LANDMARKS", "LETTERS", "LIT", "UNLIT", "Params", "State", "rules"]
-
 AGENTS: int = wp.constant(2)  # number of agents, the first rows
 LANDMARKS: int = wp.constant(3)  # number of landmarks, the next rows
 ENTITIES: int = wp.constant(5)  # agents and landmarks
@@ -103,7 +101,7 @@ def rules(continuous: bool) -> Rules:
         phases=(
             *particles.motion(Params, State, int(AGENTS), int(ENTITIES), continuous, accel_of, cap_of),
             speak,
-            agent_phase(score),
+            agent_phase(score, reads="pos goal", writes="io.reward"),
         ),
         reset=reset,
         observe=observe,

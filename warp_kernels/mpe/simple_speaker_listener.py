@@ -12,20 +12,6 @@ from warp_kernels.episode import IO
 from warp_kernels.mpe import communication, particles
 from warp_kernels.rules import Rules, agent_phase
 
-__all__ = [
-    "AGENTS",
-    "ENTITIES",
-    "LANDMARKS",
-    "LETTERS",
-    "LISTENER",
-    "LIT",
-    "SPEAKER",
-    "UNLIT",
-    "Params",
-    "State",
-    "rules",
-]
-
 SPEAKER: int = wp.constant(0)  # row of this agent
 LISTENER: int = wp.constant(1)  # row of this agent
 AGENTS: int = wp.constant(2)  # number of agents, the first rows
@@ -114,7 +100,7 @@ def rules(continuous: bool, benchmark: bool) -> Rules:
         phases=(
             *particles.motion(Params, State, int(AGENTS), int(ENTITIES), continuous, accel_of, cap_of),
             speak,
-            agent_phase(score),
+            agent_phase(score, reads="pos goal", writes="benchmark io.reward"),
         ),
         reset=reset,
         observe=observe,

@@ -12,8 +12,6 @@ from warp_kernels.episode import IO
 from warp_kernels.mpe import observed_neighbors, particles
 from warp_kernels.rules import Rules, agent_phase, item_phase
 
-__all__ = ["BENCHMARK", "Params", "State", "observation_width", "rules"]
-
 BENCHMARK = 4  # number of values in mpe2's benchmark_data
 
 
@@ -39,6 +37,7 @@ class State:
     vel: wp.array2d(dtype=wp.vec2)  # (E, N) [m/s]
     force: wp.array2d(dtype=wp.vec2)  # (E, N) [N] in the current step
     nearest: wp.array2d(dtype=float)  # (E, N) distance of each landmark to the nearest agent [m]
+    collisions: wp.array2d(dtype=int)  # (E, N) touching agents, summed over the steps of the episode
     benchmark: wp.array3d(dtype=float)  # (E, N, 4) mpe2's benchmark_data; (E, N, 0) if disabled
 
 
@@ -101,8 +100,11 @@ def rules(
             total += nearest
             covered = covered and nearest < params.capture_radius
         penalty = float(0.0)
+        collisions = collisions_of(params, state, env, agent)
         if params.curriculum == 0 or params.curriculum_stage > 0:
-            penalty = params.collision_penalty * collisions_of(params, state, env, agent)
+            penalty = params.collision_penalty * collisions
+        if collisions > 0.0:
+            state.collisions[env, agent] = state.collisions[env, agent] + int(collisions)
         io.reward[env, agent] = -total * (1.0 - params.local_ratio) - penalty * params.local_ratio
         if covered and params.terminate_on_success == 1:
             particles.terminate_success(io, env, agent)
@@ -140,6 +142,8 @@ def rules(
     def reset(params: Params, state: State, env: int, rng: philox.Stream):
         """Place agents and landmarks uniformly in [-1, 1)^2 [m], at rest."""
         scatter(state, env, rng)
+        for agent in range(num_agents):
+            state.collisions[env, agent] = 0
 
     motion = particles.motion(Params, State, num_agents, num_agents, continuous, accel_of, cap_of, size_of)
     return Rules(
@@ -151,9 +155,9 @@ def rules(
         continuous=continuous,
         phases=(
             *motion,
-            item_phase(num_agents, look_out),
-            agent_phase(score),
-            *((agent_phase(tell),) if benchmark else ()),
+            item_phase(num_agents, look_out, reads="pos", writes="nearest"),
+            agent_phase(score, reads="pos nearest collisions io.step", writes="collisions io.reward io.terminated"),
+            *((agent_phase(tell, reads="pos nearest", writes="benchmark"),) if benchmark else ()),
         ),
         reset=reset,
         observe=observe,

@@ -13,8 +13,6 @@ from warp_kernels.episode import IO
 from warp_kernels.mpe import observed_neighbors, particles
 from warp_kernels.rules import Rules, agent_phase
 
-__all__ = ["QUICKER", "SLOWEST", "Params", "Sizes", "State", "rules"]
-
 SLOWEST: float = wp.constant(0.5)  # factor of the good agents' force and speed cap in the first stage
 QUICKER: float = wp.constant(0.25)  # increase per further stage, up to 1
 
@@ -44,6 +42,7 @@ class State:
     vel: wp.array2d(dtype=wp.vec2)  # (E, A) [m/s]
     force: wp.array2d(dtype=wp.vec2)  # (E, A) [N] in the current step
     hits: wp.array2d(dtype=int)  # (E, A) number of adversaries that touch this good agent
+    touches: wp.array2d(dtype=int)  # (E, A) touches in the episode: of a good agent, or all for an adversary
     pace: wp.array(dtype=float)  # (E,) factor of the good agents' force and speed cap in this episode
     benchmark: wp.array3d(dtype=float)  # (E, A, 1) mpe2's benchmark_data; (E, A, 0) if disabled
 
@@ -134,9 +133,12 @@ def rules(sizes: Sizes) -> Rules:
         if agent < num_adversaries:
             io.reward[env, agent] = params.tag_reward * float(touches)
         else:
+            touches = state.hits[env, agent]
             position = state.pos[env, agent]
             away = particles.outside(position[0]) + particles.outside(position[1])
-            io.reward[env, agent] = -params.tag_reward * float(state.hits[env, agent]) - away
+            io.reward[env, agent] = -params.tag_reward * float(touches) - away
+        if touches > 0:
+            state.touches[env, agent] = state.touches[env, agent] + touches
 
     @wp.func
     def tell(params: Params, state: State, io: IO, env: int, agent: int):
@@ -166,6 +168,8 @@ def rules(sizes: Sizes) -> Rules:
     def reset(params: Params, state: State, env: int, rng: philox.Stream):
         """Place agents in [-1, 1)^2 at rest and obstacles in [-0.9, 0.9)^2 [m]; set the pace of the stage."""
         scatter(state, env, rng)
+        for agent in range(num_agents):
+            state.touches[env, agent] = 0
         stage = float(wp.max(params.curriculum_stage, 0))
         state.pace[env] = wp.where(params.curriculum == 1, wp.min(SLOWEST + QUICKER * stage, 1.0), 1.0)
 
@@ -181,9 +185,9 @@ def rules(sizes: Sizes) -> Rules:
         continuous=sizes.continuous,
         phases=(
             *motion,
-            agent_phase(touch),
-            agent_phase(score),
-            *((agent_phase(tell),) if sizes.benchmark else ()),
+            agent_phase(touch, reads="pos", writes="hits"),
+            agent_phase(score, reads="pos hits touches io.step", writes="touches io.reward io.terminated"),
+            *((agent_phase(tell, reads="pos", writes="benchmark"),) if sizes.benchmark else ()),
         ),
         reset=reset,
         observe=observe,

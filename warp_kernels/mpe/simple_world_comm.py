@@ -13,8 +13,6 @@ from warp_kernels.episode import IO
 from warp_kernels.mpe import communication, particles
 from warp_kernels.rules import Rules, agent_phase
 
-__all__ = ["LEADER", "LETTERS", "Params", "State", "observation_width", "rules"]
-
 LEADER: int = wp.constant(0)  # row of this agent
 LETTERS: int = wp.constant(4)  # size of the leader's alphabet
 
@@ -214,8 +212,8 @@ def rules(
         phases=(
             *particles.motion(Params, State, num_agents, num_solid, continuous, accel_of, cap_of, size_of),
             speak,
-            agent_phase(touch),
-            agent_phase(score),
+            agent_phase(touch, reads="pos", writes="hits inside"),
+            agent_phase(score, reads="pos hits", writes="benchmark io.reward"),
         ),
         reset=reset,
         observe=observe,

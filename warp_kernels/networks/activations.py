@@ -9,8 +9,6 @@ from typing import Any
 
 import warp as wp
 
-__all__ = ["activation", "add_product", "exponential", "normalized", "slope", "vector"]
-
 
 @cache
 def vector(length: int) -> Any:

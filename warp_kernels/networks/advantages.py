@@ -10,8 +10,6 @@ from warp_kernels.networks.gradient import network_module
 from warp_kernels.networks.mlp import Mlp, padded
 from warp_kernels.networks.rows import OBS_CLIP, forward_rows, rows_at_once
 
-__all__ = ["ROWS_PER_ITEM", "GaeData", "build_advantages", "build_values"]
-
 ROWS_PER_ITEM = 128
 """Rows that an item of the values kernel computes."""
 

@@ -15,8 +15,6 @@ from warp_kernels.networks.losses import NUM_METRICS, Metrics, RowData
 from warp_kernels.networks.mlp import Mlp
 from warp_kernels.networks.rows import gradient_rows, rows_at_once
 
-__all__ = ["MAX_CHUNKS", "Minibatches", "build_gradient", "gradient_of_chunk", "network_module", "num_chunks"]
-
 MAX_CHUNKS = 256
 """Largest number of chunks of a minibatch."""
 

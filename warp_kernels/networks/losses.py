@@ -1,51 +1,22 @@
 """Losses of actor-critic algorithms: gradients by the outputs of a network, for one row."""
 
+from dataclasses import dataclass
 from functools import cache
 from typing import Any
 
 import warp as wp
 
+from warp_kernels.generated_source import compiled
 from warp_kernels.networks.activations import vector
-from warp_kernels.networks.distribution import Distribution
+from warp_kernels.networks.distributions import Distribution
 
-__all__ = [
-    "ADVANTAGE",
-    "CLIP_FRACTION",
-    "CLIP_RANGE",
-    "CLIP_RANGE_VF",
-    "ENTROPY",
-    "ENTROPY_COEF",
-    "KL",
-    "NUM_METRICS",
-    "NUM_SETTINGS",
-    "POLICY_LOSS",
-    "PPO",
-    "VALUE_COEF",
-    "VALUE_LOSS",
-    "Metrics",
-    "RowData",
-    "policy_head",
-    "value_head",
-]
-
-PPO = "ppo"  # clipped objective
-ADVANTAGE = "advantage"  # log-probability times advantage, for A2C
-
-# Places in the array of settings.
-CLIP_RANGE: int = wp.constant(0)
-ENTROPY_COEF: int = wp.constant(1)
-VALUE_COEF: int = wp.constant(2)
-CLIP_RANGE_VF: int = wp.constant(3)  # below 0: no clipping
-NUM_SETTINGS = 4
-
-# Places in the vector of metrics.
-POLICY_LOSS: int = wp.constant(0)
-ENTROPY: int = wp.constant(1)
-KL: int = wp.constant(2)
-CLIP_FRACTION: int = wp.constant(3)
-VALUE_LOSS: int = wp.constant(4)
 NUM_METRICS = 8
+"""Largest number of metrics of a network."""
 Metrics = vector(NUM_METRICS)
+"""Warp's type of the metrics of a network."""
+
+_DATA = {"old_log_prob": "log_prob", "advantage": "advantage", "returns": "returns", "old_value": "value"}
+"""Parameters of heads that are numbers of a row, and the arrays of `RowData` with them."""
 
 
 @wp.struct
@@ -61,73 +32,88 @@ class RowData:
     returns: wp.array(dtype=float)  # (N,)
 
 
+@dataclass(frozen=True)
+class KernelHead:
+    """Loss of one row: Warp functions of floats, which return derivatives of the loss, then metrics.
+
+    Their parameters are named: ``old_log_prob``, ``advantage``, ``returns``, ``old_value``, and settings of the loss,
+    where None is -1. The kernels average over rows.
+    """
+
+    policy: Any
+    """``policy(log_prob, entropy, ...)``: derivatives by both, then the policy's metrics."""
+    policy_metrics: tuple[str, ...]
+    """Names of the policy's metrics."""
+    value: Any
+    """``value(value, ...)``: derivative by the value, then the critic's metrics."""
+    value_metrics: tuple[str, ...]
+    """Names of the critic's metrics."""
+
+    def __post_init__(self) -> None:
+        """Raise ValueError for too many metrics."""
+        if (count := max(len(self.policy_metrics), len(self.value_metrics))) > NUM_METRICS:
+            raise ValueError(f"KernelHead: expected at most {NUM_METRICS} metrics of a network, got {count}")
+
+
 @cache
-def policy_head(distribution: Distribution, objective: str, length: int) -> Any:
+def policy_head(distribution: Distribution, head: KernelHead, settings: tuple[str, ...], length: int) -> Any:
     """Build ``head(data, settings, row, outputs, scale)``, which returns gradient and metrics of the policy loss.
 
     Args:
         distribution: Distribution over actions.
-        objective: PPO (Schulman et al. 2017, eq. 9) or ADVANTAGE (Mnih et al. 2016, algorithm S3).
+        head: Loss of one row.
+        settings: Names of the array of settings.
         length: Length of the vector of outputs.
     """
-    V = vector(length)
-    prepare, log_prob_of = distribution.prepare, distribution.log_prob
-    entropy_of, gradient = distribution.entropy, distribution.gradient
-    clipped = objective == PPO
-
-    @wp.func(inline=True)
-    def head(data: RowData, settings: wp.array(dtype=float), row: int, o: V, scale: float):
-        v = prepare(o, data.mask, row)
-        log_prob = float(log_prob_of(v, data.choice, data.control, row))
-        entropy = float(entropy_of(v, data.choice, data.control, row))
-        advantage = data.advantage[row]
-        gain = log_prob * advantage
-        by_log_prob = -advantage
-        m = Metrics()
-        if wp.static(clipped):
-            log_ratio = log_prob - data.log_prob[row]
-            ratio = wp.exp(log_ratio)
-            limit = settings[CLIP_RANGE]
-            free = ratio * advantage
-            gain = wp.min(free, wp.clamp(ratio, 1.0 - limit, 1.0 + limit) * advantage)
-            by_log_prob = wp.where(free <= gain, -free, 0.0)
-            m[KL] = ratio - 1.0 - log_ratio
-            m[CLIP_FRACTION] = wp.where(wp.abs(ratio - 1.0) > limit, 1.0, 0.0)
-        m[POLICY_LOSS] = -gain
-        m[ENTROPY] = entropy
-        by_entropy = -settings[ENTROPY_COEF]
-        d = gradient(v, data.choice, data.control, row, by_log_prob * scale, by_entropy * scale)
-        m = m * scale
-        if scale == 0.0:  # the ratio of a row that does not count may be infinite
-            d = V()
-            m = Metrics()
-        return d, m
-
-    return head
+    outputs = [
+        "v = prepare(o, data.mask, row)",
+        "log_prob = float(log_prob_of(v, data.choice, data.control, row))",
+        "entropy = float(entropy_of(v, data.choice, data.control, row))",
+    ]
+    gradient = ["d = gradient(v, data.choice, data.control, row, by_log_prob * scale, by_entropy * scale)"]
+    constants = {"prepare": distribution.prepare, "log_prob_of": distribution.log_prob}
+    constants |= {"entropy_of": distribution.entropy, "gradient": distribution.gradient}
+    derivatives = ("by_log_prob", "by_entropy")
+    return _head(outputs, head.policy, derivatives, len(head.policy_metrics), gradient, settings, length, constants)
 
 
 @cache
-def value_head(length: int) -> Any:
-    """Build ``head(data, settings, row, outputs, scale)``, which returns gradient and metrics of the value loss."""
-    V = vector(length)
+def value_head(head: KernelHead, settings: tuple[str, ...], length: int) -> Any:
+    """Build ``head(data, settings, row, outputs, scale)`` of the value loss; arguments as in :func:`policy_head`."""
+    gradient = ["d = V()", "d[0] = by_value * scale"]
+    return _head(["value = o[0]"], head.value, ("by_value",), len(head.value_metrics), gradient, settings, length, {})
 
-    @wp.func(inline=True)
-    def head(data: RowData, settings: wp.array(dtype=float), row: int, o: V, scale: float):
-        value = o[0]
-        error = value - data.returns[row]
-        limit = settings[CLIP_RANGE_VF]
-        by_value = error
-        square = error * error
-        if limit >= 0.0:
-            change = value - data.value[row]
-            clipped = data.value[row] + wp.clamp(change, -limit, limit) - data.returns[row]
-            if clipped * clipped > square:
-                square = clipped * clipped
-                by_value = wp.where(wp.abs(change) <= limit, clipped, 0.0)
-        d = V()
-        d[0] = settings[VALUE_COEF] * by_value * scale
-        m = Metrics()
-        m[VALUE_LOSS] = 0.5 * square * scale
-        return d, m
 
-    return head
+def _head(
+    outputs: list[str],
+    loss: Any,
+    derivatives: tuple[str, ...],
+    num_metrics: int,
+    gradient: list[str],
+    settings: tuple[str, ...],
+    length: int,
+    functions: dict[str, Any],
+) -> Any:
+    """Build a head: lines that read outputs, the loss of one row, lines that make the gradient of its derivatives."""
+    places = {name: f"data.{array}[row]" for name, array in _DATA.items()}
+    places |= {name: f"settings[{index}]" for index, name in enumerate(settings)}
+    places |= {name.removeprefix("by_"): name.removeprefix("by_") for name in derivatives}
+    if unknown := [name for name in loss.input_types if name not in places]:
+        raise ValueError(f"{loss.key}: expected parameters of {', '.join(places)}, got {unknown[0]}")
+    arguments = ", ".join(places[name] for name in loss.input_types)
+    results = ", ".join([*derivatives, *(f"m{index}" for index in range(num_metrics))])
+    lines = [
+        *outputs,
+        f"{results} = loss({arguments})",
+        "m = Metrics()",
+        *(f"m[{index}] = m{index}" for index in range(num_metrics)),
+        *gradient,
+        "m = m * scale",
+        "if scale == 0.0:",  # the ratio of a row that does not count may be infinite
+        "    d = V()",
+        "    m = Metrics()",
+        "return d, m",
+    ]
+    parameters = "data: RowData, settings: wp.array(dtype=float), row: int, o: V, scale: float"
+    constants = {"loss": loss, "V": vector(length), "RowData": RowData, "Metrics": Metrics, **functions}
+    return compiled("head", parameters, lines, constants)

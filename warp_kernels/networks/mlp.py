@@ -10,8 +10,6 @@ from dataclasses import dataclass
 from functools import cached_property
 from typing import Any
 
-__all__ = ["ACTIVATIONS", "LANES", "MAX_HIDDEN_LAYERS", "MAX_INPUTS", "MAX_OUTPUTS", "MAX_WIDTH", "Mlp", "padded"]
-
 LANES = 8
 """Vectors are padded to multiples of this number, the width of the shortest vector registers in use."""
 ACTIVATIONS = ("tanh", "relu")

@@ -12,8 +12,6 @@ from warp_kernels.networks.activations import vector
 from warp_kernels.networks.gradient import MAX_CHUNKS, Minibatches, gradient_of_chunk, network_module, num_chunks
 from warp_kernels.networks.mlp import LANES, Mlp
 
-__all__ = ["GPU_SLICES", "NUM_SLICES", "Adam", "build_epoch", "build_optimizer"]
-
 NUM_SLICES = 64
 """Number of slices that the packed numbers of a policy are cut into on a CPU, whatever its number of threads."""
 GPU_SLICES = 1024

@@ -12,8 +12,6 @@ from warp_kernels.generated_source import compiled
 from warp_kernels.networks.activations import activation, add_product, normalized, slope, vector
 from warp_kernels.networks.mlp import Mlp, padded
 
-__all__ = ["OBS_CLIP", "forward_rows", "gradient_rows", "rows_at_once"]
-
 OBS_CLIP = 10.0
 """Bound of normalized inputs, in standard deviations, as in the normalizer of the trainers."""
 

@@ -9,19 +9,6 @@ from collections.abc import Iterable
 from warp_kernels.networks.mlp import Mlp, padded
 from warp_kernels.networks.tile_memory import PIECE, TileSizes
 
-__all__ = [
-    "array_of",
-    "backward_lines",
-    "buffer_lines",
-    "forward_lines",
-    "head_lines",
-    "indented",
-    "normalizer_lines",
-    "own_elements",
-    "row_lines",
-    "weight_lines",
-]
-
 _ARRAY = "wp.array(ptr={base} + wp.uint64({offset} * 4), shape=({count},), dtype=float)"
 
 

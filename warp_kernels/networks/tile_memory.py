@@ -10,18 +10,6 @@ from functools import cache
 from warp_kernels.networks.losses import NUM_METRICS
 from warp_kernels.networks.mlp import LANES, Mlp, padded
 
-__all__ = [
-    "BLACKWELL",
-    "BLOCK_DIM",
-    "PIECE",
-    "SHARED_MEMORY",
-    "TILE_ROWS",
-    "TileSizes",
-    "fits",
-    "shared_bytes",
-    "tile_sizes",
-]
-
 BLOCK_DIM = 128
 """Threads of a block. Each computes 8 x 4 or 4 x 4 numbers of a product at once."""
 TILE_ROWS = (64, 32)

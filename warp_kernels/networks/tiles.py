@@ -28,8 +28,6 @@ from warp_kernels.networks.tile_code import (
 )
 from warp_kernels.networks.tile_memory import BLOCK_DIM, tile_sizes
 
-__all__ = ["build_tile_forward", "build_tile_gradient", "tile_functions", "tile_module"]
-
 
 @cache
 def build_tile_gradient(mlp: Mlp, head: Any, key: str, tile_rows: int, block_dim: int = BLOCK_DIM) -> Any:

@@ -21,8 +21,6 @@ from warp_kernels.smax.units import (
     target_of,
 )
 
-__all__ = ["battle", "separation"]
-
 _STATS: int = wp.constant(NUM_STATS)
 
 

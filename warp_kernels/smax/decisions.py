@@ -20,8 +20,6 @@ from warp_kernels.smax.units import (
     State,
 )
 
-__all__ = ["decisions"]
-
 _STATS: int = wp.constant(NUM_STATS)
 _TWO_PI: float = wp.constant(6.2831855)  # [rad]
 

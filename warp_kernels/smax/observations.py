@@ -17,16 +17,6 @@ from warp_kernels.smax.units import (
     State,
 )
 
-__all__ = [
-    "NUM_SECTIONS",
-    "OTHER",
-    "OWN",
-    "UNITS_PER_SECTION",
-    "observation_width",
-    "observations",
-    "state_width",
-]
-
 OWN = 4
 """Numbers of the own unit before its type."""
 OTHER = 7

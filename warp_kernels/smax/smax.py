@@ -9,8 +9,6 @@ from warp_kernels.smax.observations import observations
 from warp_kernels.smax.starts import start
 from warp_kernels.smax.units import NUM_MOVES, Params, State, relayout
 
-__all__ = ["CONTROLS", "rules"]
-
 CONTROLS = 4
 """Components of a continuous action."""
 
@@ -41,8 +39,17 @@ def rules(num_allies: int, num_enemies: int, num_types: int, self_play: bool, co
         action_size=CONTROLS if continuous else 1,
         continuous=continuous,
         phases=(
-            item_phase(num_units, decisions(num_allies, num_enemies, num_agents, continuous)),
-            world_phase(fight),
+            item_phase(
+                num_units,
+                decisions(num_allies, num_enemies, num_agents, continuous),
+                reads="kind pos health stats key attack goal victim io.choice io.control io.step",
+                writes="move attack goal victim",
+            ),
+            world_phase(
+                fight,
+                reads="kind pos health cooldown stats key body before push damage move attack io.step",
+                writes="pos health cooldown body before push damage lives won io.reward io.terminated",
+            ),
         ),
         observe=observe,
         legal=None if continuous else legal,

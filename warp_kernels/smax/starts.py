@@ -8,8 +8,6 @@ from warp_kernels import philox
 from warp_kernels.episode import episode_key
 from warp_kernels.smax.units import HEALTH, NUM_STATS, Params, State, entry
 
-__all__ = ["start"]
-
 _STATS: int = wp.constant(NUM_STATS)
 # Draws of the start beside draw 0 of every unit: of the world, by index in place of a unit.
 _WORLD: int = wp.constant(1)

@@ -9,30 +9,6 @@ import warp as wp
 
 from warp_kernels.generated_source import compiled
 
-__all__ = [
-    "ATTACK",
-    "ATTACK_RANGE",
-    "COOLDOWN",
-    "EAST",
-    "HEALTH",
-    "MOVES",
-    "NORTH",
-    "NUM_MOVES",
-    "NUM_STATS",
-    "RADIUS",
-    "SCRATCH",
-    "SIGHT_RANGE",
-    "SOUTH",
-    "STOP",
-    "VELOCITY",
-    "WEST",
-    "Params",
-    "State",
-    "entry",
-    "relayout",
-    "target_of",
-]
-
 NORTH: int = wp.constant(0)
 """Action: move up."""
 EAST: int = wp.constant(1)

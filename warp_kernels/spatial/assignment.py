@@ -10,8 +10,6 @@ from typing import Any
 
 import warp as wp
 
-__all__ = ["assignment_type", "least_cost_assignment"]
-
 
 @cache
 def assignment_type(count: int) -> Any:

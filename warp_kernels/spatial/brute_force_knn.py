@@ -9,8 +9,6 @@ import warp as wp
 
 from warp_kernels.rules import LAST
 
-__all__ = ["FAR", "FINITE", "distance", "distance_of", "key", "on_gpu", "row_of", "sweep"]
-
 FAR: wp.uint64 = wp.constant(wp.uint64(0xFFFFFFFFFFFFFFFF))
 """Key of an empty slot, larger than every other key."""
 FINITE: float = wp.constant(3.4028234e38)

@@ -17,8 +17,6 @@ from warp_kernels.episode import IO
 from warp_kernels.rules import Phase, agent_phase, item_phase
 from warp_kernels.spatial.brute_force_knn import FAR, distance, distance_of, key
 
-__all__ = ["ROUNDING", "build_grid", "cells_a_side", "line", "search", "shapes"]
-
 ROUNDING: float = wp.constant(1.0e-6)
 """Bound of the rounding error of a position relative to a cell border, as a fraction of the lengths involved."""
 
@@ -98,10 +96,10 @@ def build_grid(params_type: Any, state_type: Any, num_agents: int, num_nearest: 
             state.spot[env, slot] = position
 
     return (
-        item_phase(total + 1, clear),
-        agent_phase(count),
-        item_phase(side, lay_out),
-        agent_phase(settle),
+        item_phase(total + 1, clear, writes="cells"),
+        agent_phase(count, reads="cells pos shown", writes="cells slot"),
+        item_phase(side, lay_out, reads="cells", writes="cells"),
+        agent_phase(settle, reads="cells pos shown slot", writes="spot who"),
     )
 
 

@@ -12,9 +12,7 @@ from warp_kernels.episode import IO
 from warp_kernels.rules import Rules, agent_phase
 from warp_kernels.spatial import cell_grid
 from warp_kernels.spatial.brute_force_knn import distance, distance_of, row_of
-from warp_kernels.tag.tag_observation import TWO_PI, nearest_phase, observation, observation_width
-
-__all__ = ["Params", "State", "global_state_width", "observation_width", "rules"]
+from warp_kernels.tag.tag_observation import TWO_PI, nearest_phase, observation
 
 HALF_PI: float = wp.constant(1.5707964)  # [rad]
 
@@ -267,6 +265,10 @@ def rules(
     few_taggers = (
         num_taggers * num_taggers <= num_agents
     )  # search all of them: with few taggers the cell search visits many cells
+    if grid and not few_taggers:
+        hunt = agent_phase(seek_in_cells, reads="pos cells who spot io.valid", writes="caught_by")
+    else:
+        hunt = agent_phase(seek, reads="pos io.valid", writes="caught_by")
     return Rules(
         key=f"tag_continuous {sizes}",
         params=Params,
@@ -275,11 +277,17 @@ def rules(
         action_size=2,
         continuous=False,
         phases=(
-            agent_phase(move),
+            agent_phase(
+                move,
+                reads="pos speed acceleration direction io.choice io.valid",
+                writes="pos speed acceleration direction shown tags left io.reward",
+            ),
             *survey,
-            agent_phase(seek_in_cells if grid and not few_taggers else seek),
-            agent_phase(tally),
-            agent_phase(tag),
+            hunt,
+            agent_phase(tally, reads="caught_by tags io.valid", writes="tags left"),
+            agent_phase(
+                tag, reads="caught_by tags left io.reward io.step io.valid", writes="survived io.reward io.terminated"
+            ),
         ),
         build_grid=survey,
         reset_agent=reset_agent,

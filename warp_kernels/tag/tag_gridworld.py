@@ -11,8 +11,6 @@ from warp_kernels import philox
 from warp_kernels.episode import IO
 from warp_kernels.rules import Rules, agent_phase
 
-__all__ = ["Params", "State", "observation_width", "rules"]
-
 
 @wp.struct
 class Params:
@@ -135,7 +133,10 @@ def rules(num_taggers: int, full: bool, start: str) -> Rules:
         num_agents=num_agents,
         action_size=1,
         continuous=False,
-        phases=(agent_phase(move), agent_phase(tag)),
+        phases=(
+            agent_phase(move, reads="cell io.choice", writes="cell io.reward"),
+            agent_phase(tag, reads="cell io.reward", writes="survived io.reward io.terminated"),
+        ),
         reset_agent=reset_agent,
         observe=observe_all if full else observe_prey,
         max_unroll=16 if num_agents <= 6 else 4,

@@ -9,8 +9,6 @@ from warp_kernels.rules import agent_phase
 from warp_kernels.spatial import brute_force_knn, cell_grid
 from warp_kernels.spatial.brute_force_knn import FAR, row_of
 
-__all__ = ["FEATURES", "TWO_PI", "nearest_phase", "observation", "observation_width"]
-
 TWO_PI: float = wp.constant(6.2831855)  # [rad]
 FEATURES = 7  # per observed agent: dx, dy, d speed, d acceleration, d direction, type, alive
 
@@ -51,7 +49,9 @@ def nearest_phase(Params: type, State: type, num_agents: int, num_observed: int,
             for slot in range(num_observed):
                 state.near[env, agent, slot] = wp.where(keys[slot] == FAR, -1, row_of(keys[slot]))
 
-    return agent_phase(look_in_cells if grid else look_among_all)
+    if grid:
+        return agent_phase(look_in_cells, reads="cells pos shown spot who", writes="near")
+    return agent_phase(look_among_all, reads="near pos shown", writes="near")
 
 
 def observation(

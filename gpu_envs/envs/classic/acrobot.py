@@ -1,27 +1,18 @@
-"""Acrobot-v1 (1 agent): Swing two links above a line.
-
-The rules are in ``warp_kernels/classic/acrobot.py``.
-"""
+"""Acrobot-v1 (1 agent): Swing two links above a line."""
 
 import math
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
 
 import numpy as np
 import torch
 from gymnasium import spaces
 
-from gpu_envs.definition.environment import EnvDefinition
+from gpu_envs.definition.environment import EnvDefinition, WorldView, params_of
 from gpu_envs.descriptions import ObservationBlock
-from gpu_envs.envs.classic.reset_ranges import BOUNDS, bounds
+from gpu_envs.envs.classic.single_agent import define
+from gpu_envs.rendering.scene import BLUE, DARK, GREEN, ORANGE, Scene, circles, join, lines
 from gpu_envs.utils.settings import MAX_INT, setting
 from warp_kernels.classic import acrobot
-
-if TYPE_CHECKING:
-    from gpu_envs.definition.environment import WorldView
-    from gpu_envs.rendering.scene import Scene
-
-__all__ = ["START", "Config", "action_names", "build", "draw", "observation_blocks"]
 
 START = (-0.1, 0.1)
 """Range of the initial motion [rad, rad/s]."""
@@ -62,37 +53,29 @@ class Config:
 
 
 def build(config: Config) -> EnvDefinition:
-    """Build the environment definition."""
-    names = "torque_noise_max torque dt link_length_1 link_mass_1 link_mass_2 link_com_pos_1 link_com_pos_2 link_moi"
     high = np.array([1.0, 1.0, 1.0, 1.0, config.max_vel_1, config.max_vel_2], np.float32)
-    return EnvDefinition(
+    return define(
+        config,
+        spaces.Box(-high, high, dtype=np.float32),
+        spaces.Discrete(3),
+        start=START,
         rules=acrobot.rules(),
-        params={name: getattr(config, name) for name in (*names.split(), "max_vel_1", "max_vel_2")}
-        | {
-            "gravity": 9.8,
-            "nips": int(config.book_or_nips == "nips"),
-            "goal_height": 1.0,
-            "start_low": START[0],
-            "start_high": START[1],
-        },
-        state={"motion": ()},
-        agents=("agent_0",),
-        groups={"agent": (0,)},
-        observation_spaces={"agent_0": spaces.Box(-high, high, dtype=np.float32)},
-        action_spaces={"agent_0": spaces.Discrete(3)},
-        max_episode_steps=config.max_episode_steps,
-        time_limit_terminates=False,
-        reset_options=lambda options: bounds(options, *START),
-        reset_option_names=BOUNDS,
+        params=params_of(
+            config,
+            acrobot.Params,
+            gravity=9.8,
+            nips=int(config.book_or_nips == "nips"),
+            goal_height=1.0,
+            start_low=START[0],
+            start_high=START[1],
+        ),
         draw=draw,
         render_fps=15,
     )
 
 
-def draw(core: "WorldView", envs: torch.Tensor) -> "Scene":
+def draw(core: WorldView, envs: torch.Tensor) -> Scene:
     """Return the scene of these worlds: the two links and the target height of the free end."""
-    from gpu_envs.rendering.scene import BLUE, DARK, GREEN, ORANGE, Scene, circles, join, lines
-
     motion, params = core.world_state["motion"][envs], core.get_params(envs)
     upper, lower = params["link_length_1"][:, None], core.config.link_length_2
     first, second = motion[:, :1], motion[:, :1] + motion[:, 1:2]
@@ -124,7 +107,6 @@ def action_names(config: Config, row: int) -> list[str]:
 
 
 def observation_blocks(config: Config, row: int) -> list[ObservationBlock]:
-    """Return the observation blocks of the agent."""
     upper, lower = "angle of the upper link, 0 hanging down", "angle of the lower link relative to the upper"
     return [
         *(

@@ -1,37 +1,18 @@
-"""CartPole-v1 (1 agent): Balance a pole on a cart.
-
-The rules are in ``warp_kernels/classic/cartpole.py``.
-"""
+"""CartPole-v1 (1 agent): Balance a pole on a cart."""
 
 import math
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
 
 import numpy as np
 import torch
 from gymnasium import spaces
 
-from gpu_envs.definition.environment import EnvDefinition
+from gpu_envs.definition.environment import EnvDefinition, WorldView, params_of
 from gpu_envs.descriptions import ANY, ObservationBlock
-from gpu_envs.envs.classic.reset_ranges import BOUNDS, bounds
+from gpu_envs.envs.classic.single_agent import define
+from gpu_envs.rendering.scene import DARK, GRAY, ORANGE, RED, Scene, boxes, circles, join, lines
 from gpu_envs.utils.settings import MAX_INT, setting
 from warp_kernels.classic import cartpole
-
-if TYPE_CHECKING:
-    from gpu_envs.definition.environment import WorldView
-    from gpu_envs.rendering.scene import Scene
-
-__all__ = [
-    "START",
-    "Config",
-    "action_names",
-    "build",
-    "cart_shapes",
-    "draw",
-    "motion_space",
-    "observation_blocks",
-    "parameters",
-]
 
 START = (-0.05, 0.05)
 """Range of the initial motion [m, m/s, rad, rad/s]."""
@@ -66,19 +47,13 @@ class Config:
 
 
 def build(config: Config) -> EnvDefinition:
-    """Build the environment definition."""
-    return EnvDefinition(
+    return define(
+        config,
+        motion_space(config),
+        spaces.Discrete(2),
+        start=START,
         rules=cartpole.rules(),
         params=parameters(config),
-        state={"motion": ()},
-        agents=("agent_0",),
-        groups={"agent": (0,)},
-        observation_spaces={"agent_0": motion_space(config)},
-        action_spaces={"agent_0": spaces.Discrete(2)},
-        max_episode_steps=config.max_episode_steps,
-        time_limit_terminates=False,
-        reset_options=lambda options: bounds(options, *START),
-        reset_option_names=BOUNDS,
         draw=draw,
         render_fps=50,
     )
@@ -86,14 +61,15 @@ def build(config: Config) -> EnvDefinition:
 
 def parameters(config: Config) -> dict[str, float | int]:
     """Return the environment parameters of the settings."""
-    names = ["gravity", "masscart", "masspole", "length", "force_mag", "tau", "theta_threshold_radians", "x_threshold"]
-    return {name: getattr(config, name) for name in names} | {
-        "semi_implicit": int(config.kinematics_integrator != "euler"),
-        "step_reward": 0.0 if config.sutton_barto_reward else 1.0,
-        "fall_reward": -1.0 if config.sutton_barto_reward else 1.0,
-        "start_low": START[0],
-        "start_high": START[1],
-    }
+    return params_of(
+        config,
+        cartpole.Params,
+        semi_implicit=int(config.kinematics_integrator != "euler"),
+        step_reward=0.0 if config.sutton_barto_reward else 1.0,
+        fall_reward=-1.0 if config.sutton_barto_reward else 1.0,
+        start_low=START[0],
+        start_high=START[1],
+    )
 
 
 def motion_space(config: Config) -> spaces.Box:
@@ -105,10 +81,8 @@ def motion_space(config: Config) -> spaces.Box:
     return spaces.Box(-high, high, dtype=np.float32)
 
 
-def draw(core: "WorldView", envs: torch.Tensor) -> "Scene":
+def draw(core: WorldView, envs: torch.Tensor) -> Scene:
     """Return the scene of these worlds: the track with its two ends, the cart and the pole."""
-    from gpu_envs.rendering.scene import Scene
-
     shapes, cart, bounds = cart_shapes(core.world_state["motion"][envs], core.get_params(envs))
     return Scene(shapes, bounds, agents=cart)
 
@@ -125,8 +99,6 @@ def cart_shapes(
     Returns:
         Rows of all shapes (W, M, 10), the row of the cart (W, 1, 10), and the bounds of the frame (W or 1, 4) [m].
     """
-    from gpu_envs.rendering.scene import DARK, GRAY, ORANGE, RED, boxes, circles, join, lines
-
     x, angle = motion[:, 0], motion[:, 2]
     half, end = params["length"], params["x_threshold"]
     zero, size = torch.zeros_like(x), 0.16 * end  # of the cart
@@ -155,7 +127,6 @@ def cart_shapes(
 
 
 def action_names(config: Config, row: int) -> list[str]:
-    """Return the names of the actions of the agent in this row."""
     return ["left", "right"]
 
 

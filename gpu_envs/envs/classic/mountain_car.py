@@ -1,27 +1,19 @@
-"""MountainCar-v0 (1 agent): Drive a weak car up a hill.
-
-The rules are in ``warp_kernels/classic/mountain_car.py``.
-"""
+"""MountainCar-v0 (1 agent): Drive a weak car up a hill."""
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 import torch
 from gymnasium import spaces
 
-from gpu_envs.definition.environment import EnvDefinition
+from gpu_envs.definition.environment import EnvDefinition, WorldView, params_of
 from gpu_envs.descriptions import ObservationBlock
-from gpu_envs.envs.classic.reset_ranges import BOUNDS, bounds
+from gpu_envs.envs.classic.single_agent import define
 from gpu_envs.errors import ConfigError
+from gpu_envs.rendering.scene import BLUE, DARK, GRAY, GREEN, RED, Scene, boxes, circles, join, lines
 from gpu_envs.utils.settings import MAX_INT, setting
 from warp_kernels.classic import mountain_car
-
-if TYPE_CHECKING:
-    from gpu_envs.definition.environment import WorldView
-    from gpu_envs.rendering.scene import Scene
-
-__all__ = ["START", "Config", "action_names", "build", "check_walls", "draw", "observation_blocks", "track_space"]
 
 START = (-0.6, -0.4)
 """Range of the initial position of the car [m]."""
@@ -65,29 +57,20 @@ def track_space(low: float, high: float, speed: float) -> spaces.Box:
 
 
 def build(config: Config) -> EnvDefinition:
-    """Build the environment definition."""
-    names = ["goal_velocity", "goal_position", "min_position", "max_position", "max_speed", "force", "gravity"]
-    return EnvDefinition(
+    return define(
+        config,
+        track_space(config.min_position, config.max_position, config.max_speed),
+        spaces.Discrete(3),
+        start=START,
         rules=mountain_car.rules(),
-        params={name: getattr(config, name) for name in names} | {"start_low": START[0], "start_high": START[1]},
-        state={"motion": ()},
-        agents=("agent_0",),
-        groups={"agent": (0,)},
-        observation_spaces={"agent_0": track_space(config.min_position, config.max_position, config.max_speed)},
-        action_spaces={"agent_0": spaces.Discrete(3)},
-        max_episode_steps=config.max_episode_steps,
-        time_limit_terminates=False,
-        reset_options=lambda options: bounds(options, *START),
-        reset_option_names=BOUNDS,
+        params=params_of(config, mountain_car.Params, start_low=START[0], start_high=START[1]),
         draw=draw,
         render_fps=30,
     )
 
 
-def draw(core: "WorldView", envs: torch.Tensor) -> "Scene":
+def draw(core: WorldView, envs: torch.Tensor) -> Scene:
     """Return the scene of these worlds: the mountain, the goal flag and the car."""
-    from gpu_envs.rendering.scene import BLUE, DARK, GRAY, GREEN, RED, Scene, boxes, circles, join, lines
-
     params = core.get_params(envs)
     low, high = params["min_position"][:, None], params["max_position"][:, None]
     unit = (high - low) / 1.8
@@ -128,12 +111,10 @@ def draw(core: "WorldView", envs: torch.Tensor) -> "Scene":
 
 
 def action_names(config: Config, row: int) -> list[str]:
-    """Return the names of the actions of the agent in this row."""
     return ["left", "none", "right"]
 
 
 def observation_blocks(config: Any, row: int) -> list[ObservationBlock]:
-    """Return the observation blocks of the agent."""
     return [
         ObservationBlock("position", "m", config.min_position, config.max_position),
         ObservationBlock("velocity", "m/step", -config.max_speed, config.max_speed),

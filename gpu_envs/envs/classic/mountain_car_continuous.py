@@ -1,7 +1,5 @@
 """MountainCarContinuous-v0 (1 agent): Drive a weak car up a hill by any force.
 
-The rules are in ``warp_kernels/classic/mountain_car_continuous.py``.
-
 The scene is MountainCar-v0's.
 """
 
@@ -10,13 +8,14 @@ from dataclasses import dataclass
 import numpy as np
 from gymnasium import spaces
 
-from gpu_envs.definition.environment import EnvDefinition
-from gpu_envs.envs.classic.mountain_car import START, check_walls, draw, observation_blocks, track_space
-from gpu_envs.envs.classic.reset_ranges import BOUNDS, bounds
+from gpu_envs.definition.environment import EnvDefinition, params_of
+from gpu_envs.envs.classic import mountain_car
+from gpu_envs.envs.classic.mountain_car import START, check_walls, draw, track_space
+from gpu_envs.envs.classic.single_agent import define
 from gpu_envs.utils.settings import MAX_INT, setting
 from warp_kernels.classic import mountain_car_continuous
 
-__all__ = ["Config", "action_parts", "build", "observation_blocks"]
+observation_blocks = mountain_car.observation_blocks
 
 
 @dataclass(frozen=True)
@@ -46,27 +45,21 @@ class Config:
 
 
 def build(config: Config) -> EnvDefinition:
-    """Build the environment definition."""
-    names = ["goal_velocity", "goal_position", "min_position", "max_position", "max_speed", "max_action", "power"]
-    return EnvDefinition(
+    return define(
+        config,
+        track_space(config.min_position, config.max_position, config.max_speed),
+        spaces.Box(-config.max_action, config.max_action, (1,), np.float32),
+        start=START,
         rules=mountain_car_continuous.rules(),
-        params={name: getattr(config, name) for name in names}
-        | {
-            "gravity": 0.0025,
-            "goal_reward": 100.0,
-            "action_cost": 0.1,
-            "start_low": START[0],
-            "start_high": START[1],
-        },
-        state={"motion": ()},
-        agents=("agent_0",),
-        groups={"agent": (0,)},
-        observation_spaces={"agent_0": track_space(config.min_position, config.max_position, config.max_speed)},
-        action_spaces={"agent_0": spaces.Box(-config.max_action, config.max_action, (1,), np.float32)},
-        max_episode_steps=config.max_episode_steps,
-        time_limit_terminates=False,
-        reset_options=lambda options: bounds(options, *START),
-        reset_option_names=BOUNDS,
+        params=params_of(
+            config,
+            mountain_car_continuous.Params,
+            gravity=0.0025,
+            goal_reward=100.0,
+            action_cost=0.1,
+            start_low=START[0],
+            start_high=START[1],
+        ),
         saturates=True,
         draw=draw,
         render_fps=30,

@@ -1,28 +1,20 @@
-"""MultiCartPole-v0 (4 agents): Several poles on carts, one per agent.
-
-The rules are in ``warp_kernels/classic/multi_cartpole.py``.
-"""
+"""MultiCartPole-v0 (4 agents): Several poles on carts, one per agent."""
 
 import math
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
 
 import torch
 from gymnasium import spaces
 
-from gpu_envs.definition.environment import EnvDefinition
+from gpu_envs.definition.environment import EnvDefinition, WorldView
 from gpu_envs.descriptions import ObservationBlock
 from gpu_envs.envs.classic import cartpole
-from gpu_envs.envs.classic.cartpole import action_names
-from gpu_envs.envs.classic.reset_ranges import BOUNDS, bounds
+from gpu_envs.envs.classic.single_agent import BOUNDS, bounds
+from gpu_envs.rendering.scene import Scene
 from gpu_envs.utils.settings import setting
 from warp_kernels.classic import multi_cartpole
 
-if TYPE_CHECKING:
-    from gpu_envs.definition.environment import WorldView
-    from gpu_envs.rendering.scene import Scene
-
-__all__ = ["Config", "action_names", "build", "draw", "observation_blocks"]
+action_names = cartpole.action_names
 
 
 @dataclass(frozen=True)
@@ -34,7 +26,6 @@ class Config(cartpole.Config):
 
 
 def build(config: Config) -> EnvDefinition:
-    """Build the environment definition."""
     agents = tuple(f"agent_{row}" for row in range(config.num_agents))
     return EnvDefinition(
         rules=multi_cartpole.rules(config.num_agents),
@@ -53,10 +44,8 @@ def build(config: Config) -> EnvDefinition:
     )
 
 
-def draw(core: "WorldView", envs: torch.Tensor) -> "Scene":
+def draw(core: WorldView, envs: torch.Tensor) -> Scene:
     """Return the scene of these worlds: the carts in rows and columns; a cart whose pole has fallen is faint."""
-    from gpu_envs.rendering.scene import Scene
-
     worlds, agents = len(envs), core.num_agents
     motion = core.world_state["motion"][envs]
     params = {name: value.expand(worlds) for name, value in core.get_params(envs).items()}
@@ -86,5 +75,4 @@ def draw(core: "WorldView", envs: torch.Tensor) -> "Scene":
 
 
 def observation_blocks(config: Config, row: int) -> list[ObservationBlock]:
-    """Return the observation blocks of the agent in this row."""
     return cartpole.observation_blocks(config, row, "the own")

@@ -1,28 +1,20 @@
-"""Pendulum-v1 (1 agent): Swing a pendulum up and keep it there.
-
-The rules are in ``warp_kernels/classic/pendulum.py``.
-"""
+"""Pendulum-v1 (1 agent): Swing a pendulum up and keep it there."""
 
 import math
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 import torch
 from gymnasium import spaces
 
-from gpu_envs.definition.environment import EnvDefinition
+from gpu_envs.definition.environment import EnvDefinition, WorldView, params_of
 from gpu_envs.descriptions import ObservationBlock
-from gpu_envs.envs.classic.reset_ranges import number
+from gpu_envs.envs.classic.single_agent import define, number
 from gpu_envs.errors import ConfigError
+from gpu_envs.rendering.scene import BLUE, DARK, GRAY, RED, Scene, circles, join, lines, rings
 from gpu_envs.utils.settings import MAX_INT, setting
 from warp_kernels.classic import pendulum
-
-if TYPE_CHECKING:
-    from gpu_envs.definition.environment import WorldView
-    from gpu_envs.rendering.scene import Scene
-
-__all__ = ["START", "Config", "action_parts", "build", "draw", "observation_blocks", "widths"]
 
 START = {"x_init": ("start_angle", math.pi), "y_init": ("start_speed", 1.0)}
 """Environment parameter and default value [rad, rad/s] of each reset option."""
@@ -49,19 +41,14 @@ class Config:
 
 
 def build(config: Config) -> EnvDefinition:
-    """Build the environment definition."""
     high = np.array([1.0, 1.0, config.max_speed], np.float32)
-    return EnvDefinition(
+    return define(
+        config,
+        spaces.Box(-high, high, dtype=np.float32),
+        spaces.Box(-config.max_torque, config.max_torque, (1,), np.float32),
         rules=pendulum.rules(),
-        params={name: getattr(config, name) for name in ("g", "m", "l", "dt", "max_speed", "max_torque")}
-        | dict(START.values()),
+        params=params_of(config, pendulum.Params, **dict(START.values())),
         state={"motion": (), "torque": ()},
-        agents=("agent_0",),
-        groups={"agent": (0,)},
-        observation_spaces={"agent_0": spaces.Box(-high, high, dtype=np.float32)},
-        action_spaces={"agent_0": spaces.Box(-config.max_torque, config.max_torque, (1,), np.float32)},
-        max_episode_steps=config.max_episode_steps,
-        time_limit_terminates=False,
         reset_options=widths,
         reset_option_names=("x_init", "y_init"),
         saturates=True,
@@ -85,10 +72,8 @@ def widths(options: dict[str, Any]) -> dict[str, float]:
     return values
 
 
-def draw(core: "WorldView", envs: torch.Tensor) -> "Scene":
+def draw(core: WorldView, envs: torch.Tensor) -> Scene:
     """Return the scene of these worlds: the rod, and an arc whose length and side show the torque of the motor."""
-    from gpu_envs.rendering.scene import BLUE, DARK, GRAY, RED, Scene, circles, join, lines, rings
-
     motion, params = core.world_state["motion"][envs], core.get_params(envs)
     length = params["l"][:, None]
 
@@ -120,7 +105,6 @@ def action_parts(config: Config, row: int) -> list[str]:
 
 
 def observation_blocks(config: Config, row: int) -> list[ObservationBlock]:
-    """Return the observation blocks of the agent."""
     return [
         ObservationBlock("cosine of the angle: height of the free end", "`l`", -1, 1),
         ObservationBlock("sine of the angle: horizontal offset of the free end, positive to the left", "`l`", -1, 1),

@@ -6,8 +6,6 @@ import numpy as np
 
 from gpu_envs.errors import ConfigError
 
-__all__ = ["FEDERAL_CUTOFFS", "FEDERAL_RATES", "MODELS", "check", "cutoffs", "model_of", "table"]
-
 FEDERAL_CUTOFFS = (0, 9700, 39475, 84200, 160725, 204100, 510300)
 """Incomes where the brackets of the federal income tax of 2018 for single filers start, as in the original [USD]."""
 FEDERAL_RATES = (0.1, 0.12, 0.22, 0.24, 0.32, 0.35, 0.37)

@@ -1,25 +1,17 @@
-"""ClimbingGame-v0 (2 agents): Cooperative matrix game with large losses.
-
-The rules are in ``warp_kernels/games/climbing_game.py``.
-"""
+"""ClimbingGame-v0 (2 agents): Cooperative matrix game with large losses."""
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
 
 import torch
 from gymnasium import spaces
 
 from gpu_envs.definition.chance import NO_CHANCE
-from gpu_envs.definition.environment import EnvDefinition, box, integers
+from gpu_envs.definition.environment import EnvDefinition, WorldView, integers, roster
 from gpu_envs.descriptions import ObservationBlock, flags
+from gpu_envs.envs.games.scene import heat_map, nowhere
+from gpu_envs.rendering.scene import Scene
 from gpu_envs.utils.settings import setting
 from warp_kernels.games import climbing_game
-
-if TYPE_CHECKING:
-    from gpu_envs.definition.environment import WorldView
-    from gpu_envs.rendering.scene import Scene
-
-__all__ = ["AGENTS", "CELLS", "CLIMBING", "Config", "action_names", "build", "draw", "observation_blocks"]
 
 AGENTS = ("player_0", "player_1")  # in the order of rows
 CELLS = tuple(f"payoff_{row}{column}" for row in range(3) for column in range(3))
@@ -43,15 +35,11 @@ class Config:
 
 
 def build(config: Config) -> EnvDefinition:
-    """Build the environment definition."""
     return EnvDefinition(
+        **roster({"player": 2}, {"player": 2}, {"player": spaces.Discrete(3)}, 0.0, 1.0),
         rules=climbing_game.rules(),
         params=dict(zip(CELLS, config.table(), strict=True)),
         state={"last": integers((2,), -1, 2)},
-        agents=AGENTS,
-        groups={"player": (0, 1)},
-        observation_spaces={agent: box(2, 0.0, 1.0) for agent in AGENTS},
-        action_spaces={agent: spaces.Discrete(3) for agent in AGENTS},
         max_episode_steps=1,
         time_limit_terminates=True,
         chance=NO_CHANCE,
@@ -60,11 +48,8 @@ def build(config: Config) -> EnvDefinition:
     )
 
 
-def draw(core: "WorldView", envs: torch.Tensor) -> "Scene":
+def draw(core: WorldView, envs: torch.Tensor) -> Scene:
     """Return the scene of these worlds: the table as a heat map with a frame around the joint action."""
-    from gpu_envs.envs.games.scene import heat_map, nowhere
-    from gpu_envs.rendering.scene import Scene
-
     params = core.get_params(envs)
     table = torch.stack([params[cell] for cell in CELLS], -1)[..., None].expand(len(envs), -1, 1)
     shapes, bounds = heat_map(table, (3, 3), core.world_state["last"][envs])
@@ -72,10 +57,8 @@ def draw(core: "WorldView", envs: torch.Tensor) -> "Scene":
 
 
 def action_names(config: Config, row: int) -> list[str]:
-    """Return the names of the actions of the agent in this row."""
     return [f"{('row', 'column')[row]} {choice}" for choice in range(3)]
 
 
 def observation_blocks(config: Config, row: int) -> list[ObservationBlock]:
-    """Return the observation blocks of the agent in this row."""
     return [flags("own row, one-hot", AGENTS)]

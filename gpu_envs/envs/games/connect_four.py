@@ -1,27 +1,17 @@
-"""ConnectFour-v0 (2 agents): Four discs in a row.
-
-The rules are in ``warp_kernels/games/connect_four.py``.
-"""
+"""ConnectFour-v0 (2 agents): Four discs in a row."""
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
 
 import torch
 from gymnasium import spaces
 
-from gpu_envs.definition.environment import EnvDefinition, box, integers
+from gpu_envs.definition.environment import EnvDefinition, WorldView, game_roster, integers
 from gpu_envs.descriptions import ObservationBlock, flags
+from gpu_envs.envs.games.scene import GOLD, cells, marked, nowhere, turn_border
 from gpu_envs.errors import ConfigError
+from gpu_envs.rendering.scene import RED, Scene, circles, join, rings
 from gpu_envs.utils.settings import setting
 from warp_kernels.games import connect_four
-
-if TYPE_CHECKING:
-    from gpu_envs.definition.environment import WorldView
-    from gpu_envs.rendering.scene import Scene
-
-__all__ = ["AGENTS", "Config", "action_names", "build", "draw", "observation_blocks"]
-
-AGENTS = ("player_0", "player_1")  # in the order of rows
 
 
 @dataclass(frozen=True)
@@ -49,19 +39,14 @@ class Config:
 
 
 def build(config: Config) -> EnvDefinition:
-    """Build the environment definition."""
     cells = config.rows * config.columns
     return EnvDefinition(
+        **game_roster({"player": 2}, 2 * cells + 1, spaces.Discrete(config.columns)),
         rules=connect_four.rules(config.rows, config.columns, config.x_in_row),
         params={"win_reward": 1.0},
         bounds={"win_reward": (0.0, 1e6)},
         state={"marks": integers((2,), 0, 2 ** ((config.rows + 1) * config.columns) - 1), "mover": integers((), -1, 1)},
-        agents=AGENTS,
-        groups={"player": (0, 1)},
-        roles={agent: (agent,) for agent in AGENTS},
         zero_sum=True,
-        observation_spaces={agent: box(2 * cells + 1, 0.0, 1.0) for agent in AGENTS},
-        action_spaces={agent: spaces.Discrete(config.columns) for agent in AGENTS},
         max_episode_steps=cells,  # the number of cells
         time_limit_terminates=True,
         draw=draw,
@@ -69,14 +54,11 @@ def build(config: Config) -> EnvDefinition:
     )
 
 
-def draw(core: "WorldView", envs: torch.Tensor) -> "Scene":
+def draw(core: WorldView, envs: torch.Tensor) -> Scene:
     """Return the scene of these worlds.
 
     A blue board, player 0's discs red, player 1's yellow; the border shows the player to act.
     """
-    from gpu_envs.envs.games.scene import GOLD, cells, marked, nowhere, turn_border
-    from gpu_envs.rendering.scene import RED, Scene, circles, join, rings
-
     rows, columns = core.config.rows, core.config.columns
     discs = marked(core.world_state["marks"][envs], rows, columns)
     places = cells(rows, columns, core.device).expand(len(envs), -1, -1)
@@ -93,12 +75,10 @@ def draw(core: "WorldView", envs: torch.Tensor) -> "Scene":
 
 
 def action_names(config: Config, row: int) -> list[str]:
-    """Return the names of the actions of the agent in this row."""
     return [f"column {column}" for column in range(config.columns)]
 
 
 def observation_blocks(config: Config, row: int) -> list[ObservationBlock]:
-    """Return the observation blocks of the agent in this row."""
     cells = [f"row {y}, column {x}" for y in range(config.rows) for x in range(config.columns)]
     order = "row by row from the bottom: 1 where present, else 0"
     return [

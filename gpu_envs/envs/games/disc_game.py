@@ -1,27 +1,17 @@
-"""DiscGame-v0 (2 agents): Points of a disc, where self-play cycles.
-
-The rules are in ``warp_kernels/games/disc_game.py``.
-"""
+"""DiscGame-v0 (2 agents): Points of a disc, where self-play cycles."""
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
 
 import numpy as np
 import torch
 from gymnasium import spaces
 
-from gpu_envs.definition.environment import EnvDefinition, box
+from gpu_envs.definition.environment import EnvDefinition, WorldView, game_roster
 from gpu_envs.descriptions import ObservationBlock, points
+from gpu_envs.envs.games.scene import PAPER
+from gpu_envs.rendering.scene import BLUE, DARK, GRAY, RED, Scene, circles, join, lines, rings
 from gpu_envs.utils.settings import MAX_INT, setting
 from warp_kernels.games import disc_game
-
-if TYPE_CHECKING:
-    from gpu_envs.definition.environment import WorldView
-    from gpu_envs.rendering.scene import Scene
-
-__all__ = ["AGENTS", "Config", "action_parts", "build", "draw", "observation_blocks"]
-
-AGENTS = ("player_0", "player_1")  # in the order of rows
 
 
 @dataclass(frozen=True)
@@ -33,18 +23,13 @@ class Config:
 
 
 def build(config: Config) -> EnvDefinition:
-    """Build the environment definition."""
     return EnvDefinition(
+        **game_roster({"player": 2}, 5, spaces.Box(-1.0, 1.0, (2,), np.float32), -1.0, 1.0),
         rules=disc_game.rules(),
         params={"num_repetitions": config.num_repetitions},
         state={"last": (2,)},
-        agents=AGENTS,
-        groups={"player": (0, 1)},
-        roles={agent: (agent,) for agent in AGENTS},
         symmetric=True,
         zero_sum=True,
-        observation_spaces={agent: box(5, -1.0, 1.0) for agent in AGENTS},
-        action_spaces={agent: spaces.Box(-1.0, 1.0, (2,), np.float32) for agent in AGENTS},
         max_episode_steps=config.num_repetitions,
         time_limit_terminates=True,
         fixed_params=("num_repetitions",),
@@ -53,14 +38,11 @@ def build(config: Config) -> EnvDefinition:
     )
 
 
-def draw(core: "WorldView", envs: torch.Tensor) -> "Scene":
+def draw(core: WorldView, envs: torch.Tensor) -> Scene:
     """Return the scene of these worlds.
 
     Both last points, and a triangle in the color of the winner whose doubled area is the payoff.
     """
-    from gpu_envs.envs.games.scene import PAPER
-    from gpu_envs.rendering.scene import BLUE, DARK, GRAY, RED, Scene, circles, join, lines, rings
-
     points = core.world_state["last"][envs]
     chosen = points.abs().sum(-1).amax(1, keepdim=True) > 0
     middle = torch.zeros((1, 1, 2), device=core.device)
@@ -81,12 +63,10 @@ def draw(core: "WorldView", envs: torch.Tensor) -> "Scene":
 
 
 def action_parts(config: Config, row: int) -> list[str]:
-    """Return the names of the action's components."""
     return ["x", "y"]
 
 
 def observation_blocks(config: Config, row: int) -> list[ObservationBlock]:
-    """Return the observation blocks of the agent in this row."""
     return [
         points("own last point, x and y; zeros at the start", "", 1),
         points("the opponent's last point, x and y; zeros at the start", "", 1),

@@ -1,26 +1,18 @@
-"""KuhnPoker-v0 (2 agents): Poker with one card for each player.
-
-The rules are in ``warp_kernels/games/kuhn_poker.py``.
-"""
+"""KuhnPoker-v0 (2 agents): Poker with one card for each player."""
 
 import math
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
 
 import torch
 from gymnasium import spaces
 
 from gpu_envs.definition.chance import deal
-from gpu_envs.definition.environment import EnvDefinition, box, index, integers
+from gpu_envs.definition.environment import EnvDefinition, WorldView, game_roster, index, integers
 from gpu_envs.descriptions import ObservationBlock
+from gpu_envs.envs.games.scene import EDGE, FELT, card, chips, seats, turn_marker
+from gpu_envs.rendering.scene import DARK, RED, Scene, join
 from gpu_envs.utils.settings import setting
 from warp_kernels.games import kuhn_poker
-
-if TYPE_CHECKING:
-    from gpu_envs.definition.environment import WorldView
-    from gpu_envs.rendering.scene import Scene
-
-__all__ = ["Config", "action_names", "build", "draw", "observation_blocks"]
 
 
 @dataclass(frozen=True)
@@ -32,10 +24,9 @@ class Config:
 
 
 def build(config: Config) -> EnvDefinition:
-    """Build the environment definition."""
     count = config.num_players
-    agents = tuple(f"player_{index}" for index in range(count))
     return EnvDefinition(
+        **game_roster({"player": count}, kuhn_poker.observation_width(count), spaces.Discrete(2)),
         rules=kuhn_poker.rules(count),
         params={"ante": 1.0, "bet": 1.0},
         bounds={"ante": (0.0, 1e6), "bet": (0.0, 1e6)},
@@ -45,12 +36,7 @@ def build(config: Config) -> EnvDefinition:
             "bets": integers((), 0, 2 ** (2 * count - 1) - 1),
             "first_bet": integers((), -1, count - 1),
         },
-        agents=agents,
-        groups={"player": tuple(range(count))},
-        roles={agent: (agent,) for agent in agents},
         zero_sum=True,
-        observation_spaces={agent: box(kuhn_poker.observation_width(count), 0.0, 1.0) for agent in agents},
-        action_spaces={agent: spaces.Discrete(2) for agent in agents},
         max_episode_steps=2 * count - 1,  # the longest game
         time_limit_terminates=True,
         chance=deal("card", count + 1, count),
@@ -59,14 +45,11 @@ def build(config: Config) -> EnvDefinition:
     )
 
 
-def draw(core: "WorldView", envs: torch.Tensor) -> "Scene":
+def draw(core: WorldView, envs: torch.Tensor) -> Scene:
     """Return the scene of these worlds.
 
     Players around a table with cards and chips; a frame marks the player to act. The highest card is the king.
     """
-    from gpu_envs.envs.games.scene import EDGE, FELT, card, chips, seats, turn_marker
-    from gpu_envs.rendering.scene import DARK, RED, Scene, join
-
     count, state = core.num_agents, {name: tensor[envs] for name, tensor in core.world_state.items()}
     red, dark = (torch.tensor(color, device=core.device) for color in (RED, DARK))
     face_up = torch.ones(len(envs), dtype=torch.bool, device=core.device)
@@ -91,12 +74,10 @@ def draw(core: "WorldView", envs: torch.Tensor) -> "Scene":
 
 
 def action_names(config: Config, row: int) -> list[str]:
-    """Return the names of the actions of the agent in this row."""
     return ["pass", "bet"]
 
 
 def observation_blocks(config: Config, row: int) -> list[ObservationBlock]:
-    """Return the observation blocks of the agent in this row."""
     players, most_actions = config.num_players, 2 * config.num_players - 1
     story = "every action of the game so far (passed, bet)"
     return [

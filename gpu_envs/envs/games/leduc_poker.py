@@ -1,26 +1,17 @@
-"""LeducPoker-v0 (2 agents): Poker with a public card and two rounds.
-
-The rules are in ``warp_kernels/games/leduc_poker.py``.
-"""
+"""LeducPoker-v0 (2 agents): Poker with a public card and two rounds."""
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
 
 import torch
 from gymnasium import spaces
 
 from gpu_envs.definition.chance import deal
-from gpu_envs.definition.environment import EnvDefinition, box, index, integers
+from gpu_envs.definition.environment import EnvDefinition, WorldView, game_roster, index, integers
 from gpu_envs.descriptions import ObservationBlock
+from gpu_envs.envs.games.scene import EDGE, FELT, card, chips, seats, turn_marker
+from gpu_envs.rendering.scene import DARK, RED, Scene, join
 from warp_kernels.games import leduc_poker
 
-if TYPE_CHECKING:
-    from gpu_envs.definition.environment import WorldView
-    from gpu_envs.rendering.scene import Scene
-
-__all__ = ["AGENTS", "MAX_CHIPS", "Config", "action_names", "build", "draw", "observation_blocks"]
-
-AGENTS = ("player_0", "player_1")  # in the order of rows
 MAX_CHIPS = 1_000_000  # largest ante or raise
 
 
@@ -30,8 +21,8 @@ class Config:
 
 
 def build(config: Config) -> EnvDefinition:
-    """Build the environment definition."""
     return EnvDefinition(
+        **game_roster({"player": 2}, leduc_poker.OBSERVATION_WIDTH, spaces.Discrete(3)),
         rules=leduc_poker.rules(),
         params={"ante": 1, "first_raise": 2, "second_raise": 4},
         bounds=dict.fromkeys(("ante", "first_raise", "second_raise"), (0, MAX_CHIPS)),
@@ -44,12 +35,7 @@ def build(config: Config) -> EnvDefinition:
             "story": integers((2,), 0, 255),
             "mover": index((), 2),
         },
-        agents=AGENTS,
-        groups={"player": (0, 1)},
-        roles={agent: (agent,) for agent in AGENTS},
         zero_sum=True,
-        observation_spaces={agent: box(leduc_poker.OBSERVATION_WIDTH, 0.0, 1.0) for agent in AGENTS},
-        action_spaces={agent: spaces.Discrete(3) for agent in AGENTS},
         max_episode_steps=8,  # at most two rounds of call, raise, raise, call
         time_limit_terminates=True,
         chance=deal("card", 6, 3),
@@ -58,14 +44,11 @@ def build(config: Config) -> EnvDefinition:
     )
 
 
-def draw(core: "WorldView", envs: torch.Tensor) -> "Scene":
+def draw(core: WorldView, envs: torch.Tensor) -> Scene:
     """Return the scene of these worlds.
 
     Player 0 below, player 1 above, with chips. Cards show J, Q or K in the color of the suit.
     """
-    from gpu_envs.envs.games.scene import EDGE, FELT, card, chips, seats, turn_marker
-    from gpu_envs.rendering.scene import DARK, RED, Scene, join
-
     state = {name: tensor[envs] for name, tensor in core.world_state.items()}
     red, dark = (torch.tensor(color, device=core.device) for color in (RED, DARK))
     always = torch.ones(len(envs), dtype=torch.bool, device=core.device)
@@ -84,12 +67,10 @@ def draw(core: "WorldView", envs: torch.Tensor) -> "Scene":
 
 
 def action_names(config: Config, row: int) -> list[str]:
-    """Return the names of the actions of the agent in this row."""
     return ["fold", "call", "raise"]
 
 
 def observation_blocks(config: Config, row: int) -> list[ObservationBlock]:
-    """Return the observation blocks of the agent in this row."""
     story = "every action of the {} round (called, raised)"
     return [
         ObservationBlock("own seat, one-hot", width=2),

@@ -1,27 +1,20 @@
-"""MatrixGame-v0 (2 agents): Any matrix game, played repeatedly.
-
-The rules are in ``warp_kernels/games/matrix_game.py``.
-"""
+"""MatrixGame-v0 (2 agents): Any matrix game, played repeatedly."""
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 import torch
 from gymnasium import spaces
 
 from gpu_envs.definition.chance import NO_CHANCE
-from gpu_envs.definition.environment import EnvDefinition, box, integers
+from gpu_envs.definition.environment import EnvDefinition, WorldView, box, integers
 from gpu_envs.descriptions import ObservationBlock
+from gpu_envs.envs.games.scene import heat_map, nowhere
 from gpu_envs.errors import ConfigError, shown
+from gpu_envs.rendering.scene import Scene
 from gpu_envs.utils.settings import MAX_FLOAT, MAX_INT, setting
 from warp_kernels.games import matrix_game
-
-if TYPE_CHECKING:
-    from gpu_envs.definition.environment import WorldView
-    from gpu_envs.rendering.scene import Scene
-
-__all__ = ["PRISONERS_DILEMMA", "Config", "action_names", "build", "draw", "is_symmetric", "observation_blocks"]
 
 PRISONERS_DILEMMA = (((3.0, 3.0), (0.0, 5.0)), ((5.0, 0.0), (1.0, 1.0)))
 """Payoffs of the prisoner's dilemma; action 0 cooperates, 1 defects."""
@@ -84,7 +77,6 @@ def is_symmetric(table: np.ndarray) -> bool:
 
 
 def build(config: Config) -> EnvDefinition:
-    """Build the environment definition."""
     table = config.table()
     *counts, players = table.shape
     agents = tuple(f"player_{index}" for index in range(players))
@@ -110,14 +102,11 @@ def build(config: Config) -> EnvDefinition:
     )
 
 
-def draw(core: "WorldView", envs: torch.Tensor) -> "Scene":
+def draw(core: WorldView, envs: torch.Tensor) -> Scene:
     """Return the scene of these worlds.
 
     The table as a heat map with a stripe per player and a frame around the last joint action.
     """
-    from gpu_envs.envs.games.scene import heat_map, nowhere
-    from gpu_envs.rendering.scene import Scene
-
     counts = tuple(core.num_choices[:, 0].tolist())
     shapes, bounds = heat_map(core.world_state["payoff"][envs], counts, core.world_state["last"][envs])
     return Scene(shapes, bounds, border=None, agents=nowhere(core.num_agents, envs))
@@ -129,7 +118,6 @@ def action_names(config: Config, row: int) -> list[str]:
 
 
 def observation_blocks(config: Config, row: int) -> list[ObservationBlock]:
-    """Return the observation blocks of the agent in this row."""
     *counts, players = config.table().shape
     choices = ["own last choice", "last choice of the next player"]
     choices += [f"last choice of the player {further} rows further" for further in range(2, players)]

@@ -1,27 +1,17 @@
-"""RockPaperScissors-v0 (2 agents): Rock-paper-scissors, played repeatedly.
-
-The rules are in ``warp_kernels/games/rock_paper_scissors.py``.
-"""
+"""RockPaperScissors-v0 (2 agents): Rock-paper-scissors, played repeatedly."""
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
 
 import torch
 from gymnasium import spaces
 
 from gpu_envs.definition.chance import NO_CHANCE
-from gpu_envs.definition.environment import EnvDefinition, box, integers
+from gpu_envs.definition.environment import EnvDefinition, WorldView, game_roster, integers
 from gpu_envs.descriptions import ObservationBlock, flags
+from gpu_envs.envs.games.scene import PAPER, heat_map, nowhere
+from gpu_envs.rendering.scene import DARK, GRAY, Scene, boxes, circles, join, lines
 from gpu_envs.utils.settings import MAX_INT, setting
 from warp_kernels.games import rock_paper_scissors
-
-if TYPE_CHECKING:
-    from gpu_envs.definition.environment import WorldView
-    from gpu_envs.rendering.scene import Scene
-
-__all__ = ["AGENTS", "Config", "action_names", "build", "draw", "observation_blocks"]
-
-AGENTS = ("player_0", "player_1")  # in the order of rows
 
 
 @dataclass(frozen=True)
@@ -33,18 +23,13 @@ class Config:
 
 
 def build(config: Config) -> EnvDefinition:
-    """Build the environment definition."""
     return EnvDefinition(
+        **game_roster({"player": 2}, 7, spaces.Discrete(3)),
         rules=rock_paper_scissors.rules(),
         params={"num_repetitions": config.num_repetitions, "win_reward": 1.0},
         state={"last": integers((2,), -1, 2)},
-        agents=AGENTS,
-        groups={"player": (0, 1)},
-        roles={agent: (agent,) for agent in AGENTS},
         symmetric=True,
         zero_sum=True,
-        observation_spaces={agent: box(7, 0.0, 1.0) for agent in AGENTS},
-        action_spaces={agent: spaces.Discrete(3) for agent in AGENTS},
         max_episode_steps=config.num_repetitions,
         time_limit_terminates=True,
         fixed_params=("num_repetitions",),
@@ -54,15 +39,12 @@ def build(config: Config) -> EnvDefinition:
     )
 
 
-def draw(core: "WorldView", envs: torch.Tensor) -> "Scene":
+def draw(core: WorldView, envs: torch.Tensor) -> Scene:
     """Return the scene of these worlds.
 
     The table as a heat map with a stripe per player and a frame around the last joint action.
     Symbols for rock (stone), paper (sheet) and scissors (X) label the rows and columns.
     """
-    from gpu_envs.envs.games.scene import PAPER, heat_map, nowhere
-    from gpu_envs.rendering.scene import DARK, GRAY, Scene, boxes, circles, join, lines
-
     choice = torch.arange(3, device=core.device)
     lead = (choice[:, None] - choice) % 3  # 1: the row wins
     gain = ((lead == 1).float() - (lead == 2).float()).flatten()
@@ -78,12 +60,10 @@ def draw(core: "WorldView", envs: torch.Tensor) -> "Scene":
 
 
 def action_names(config: Config, row: int) -> list[str]:
-    """Return the names of the actions of the agent in this row."""
     return ["rock", "paper", "scissors"]
 
 
 def observation_blocks(config: Config, row: int) -> list[ObservationBlock]:
-    """Return the observation blocks of the agent in this row."""
     choices = action_names(config, row)
     return [
         flags("own last choice, one-hot; zeros at the start", choices),

@@ -4,8 +4,6 @@ import torch
 
 from gpu_envs.rendering.scene import Color, Values, lines
 
-__all__ = ["digit_strokes", "numbers"]
-
 _CORNERS = ((-0.5, 1.0), (0.5, 1.0), (-0.5, 0.0), (0.5, 0.0), (-0.5, -1.0), (0.5, -1.0))
 _STROKES = ((0, 1), (1, 3), (3, 5), (4, 5), (2, 4), (0, 2), (2, 3))  # segments a to g
 _LIT = {

@@ -1,24 +1,16 @@
-"""SwitchRiddle-v0 (3 agents): Prisoners communicate by a lamp.
-
-The rules are in ``warp_kernels/games/switch_riddle.py``.
-"""
+"""SwitchRiddle-v0 (3 agents): Prisoners communicate by a lamp."""
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
 
 import torch
 from gymnasium import spaces
 
-from gpu_envs.definition.environment import EnvDefinition, any_bits, index, integers, roster
+from gpu_envs.definition.environment import EnvDefinition, WorldView, any_bits, index, integers, params_of, roster
 from gpu_envs.descriptions import ObservationBlock
+from gpu_envs.envs.games.scene import PAPER
+from gpu_envs.rendering.scene import DARK, GRAY, GREEN, ORANGE, RED, Scene, boxes, circles, join, lines, rings
 from gpu_envs.utils.settings import MAX_SIZE, setting
 from warp_kernels.games import switch_riddle
-
-if TYPE_CHECKING:
-    from gpu_envs.definition.environment import WorldView
-    from gpu_envs.rendering.scene import Scene
-
-__all__ = ["Config", "action_names", "build", "draw", "observation_blocks", "time_limit"]
 
 
 @dataclass(frozen=True)
@@ -41,7 +33,6 @@ def time_limit(num_agents: int) -> int:
 
 
 def build(config: Config) -> EnvDefinition:
-    """Build the environment definition."""
     agents = config.num_agents
     return EnvDefinition(
         **roster(
@@ -52,11 +43,10 @@ def build(config: Config) -> EnvDefinition:
             high=1.0,
         ),
         rules=switch_riddle.rules(agents),
-        params={
-            "initial_bulb_state": int(config.initial_bulb_state),
-            "reward_all_die": config.reward_all_die,
-            "reward_all_live": config.reward_all_live,
-        },
+        params=params_of(
+            config,
+            switch_riddle.Params,
+        ),
         state={
             "bulb": integers((), 0, 1),
             "room": index((), agents),
@@ -73,15 +63,12 @@ def build(config: Config) -> EnvDefinition:
     )
 
 
-def draw(core: "WorldView", envs: torch.Tensor) -> "Scene":
+def draw(core: WorldView, envs: torch.Tensor) -> Scene:
     """Return the scene of these worlds.
 
     A room with a lamp above and the cells of the prisoners below. The prisoner in the room is missing in its cell. A
     check mark is below the cells of those who have been in the room.
     """
-    from gpu_envs.envs.games.scene import PAPER
-    from gpu_envs.rendering.scene import DARK, GRAY, GREEN, ORANGE, RED, Scene, boxes, circles, join, lines, rings
-
     count, state = core.num_agents, core.world_state
     room, bulb, been, claim = (state[name][envs] for name in ("room", "bulb", "been", "claim"))
     across = max(count, 3)
@@ -143,12 +130,10 @@ def draw(core: "WorldView", envs: torch.Tensor) -> "Scene":
 
 
 def action_names(config: Config, row: int) -> list[str]:
-    """Return the names of the actions of the agent in this row."""
     return ["nothing", "switch", "tell"]
 
 
 def observation_blocks(config: Config, row: int) -> list[ObservationBlock]:
-    """Return the observation blocks of the agent in this row."""
     return [
         ObservationBlock("1 if the agent is in the room"),
         ObservationBlock("1 if the agent is in the room and the lamp is on"),

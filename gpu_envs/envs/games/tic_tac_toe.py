@@ -1,26 +1,16 @@
-"""TicTacToe-v0 (2 agents): Three marks in a row.
-
-The rules are in ``warp_kernels/games/tic_tac_toe.py``.
-"""
+"""TicTacToe-v0 (2 agents): Three marks in a row."""
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
 
 import torch
 from gymnasium import spaces
 
 from gpu_envs.definition.chance import NO_CHANCE
-from gpu_envs.definition.environment import EnvDefinition, box, integers
+from gpu_envs.definition.environment import EnvDefinition, WorldView, game_roster, integers
 from gpu_envs.descriptions import ObservationBlock, flags
+from gpu_envs.envs.games.scene import cells, marked, nowhere, turn_border
+from gpu_envs.rendering.scene import BLUE, DARK, RED, Scene, join, lines, rings
 from warp_kernels.games import tic_tac_toe
-
-if TYPE_CHECKING:
-    from gpu_envs.definition.environment import WorldView
-    from gpu_envs.rendering.scene import Scene
-
-__all__ = ["AGENTS", "Config", "action_names", "build", "draw", "observation_blocks"]
-
-AGENTS = ("player_0", "player_1")  # in the order of rows
 
 
 @dataclass(frozen=True)
@@ -29,18 +19,13 @@ class Config:
 
 
 def build(config: Config) -> EnvDefinition:
-    """Build the environment definition."""
     return EnvDefinition(
+        **game_roster({"player": 2}, 19, spaces.Discrete(9)),
         rules=tic_tac_toe.rules(),
         params={"win_reward": 1.0},
         bounds={"win_reward": (0.0, 1e6)},
         state={"marks": integers((2,), 0, 2**11 - 1), "mover": integers((), -1, 1)},
-        agents=AGENTS,
-        groups={"player": (0, 1)},
-        roles={agent: (agent,) for agent in AGENTS},
         zero_sum=True,
-        observation_spaces={agent: box(19, 0.0, 1.0) for agent in AGENTS},
-        action_spaces={agent: spaces.Discrete(9) for agent in AGENTS},
         max_episode_steps=9,  # the number of cells
         time_limit_terminates=True,
         chance=NO_CHANCE,
@@ -49,14 +34,11 @@ def build(config: Config) -> EnvDefinition:
     )
 
 
-def draw(core: "WorldView", envs: torch.Tensor) -> "Scene":
+def draw(core: WorldView, envs: torch.Tensor) -> Scene:
     """Return the scene of these worlds.
 
     Player 0's crosses red, 1's rings blue; the border shows the player to act. Row 0 is on top.
     """
-    from gpu_envs.envs.games.scene import cells, marked, nowhere, turn_border
-    from gpu_envs.rendering.scene import BLUE, DARK, RED, Scene, join, lines, rings
-
     crosses, noughts = marked(core.world_state["marks"][envs], 3, 3).unbind(1)
     places = cells(3, 3, core.device)
     places = torch.stack([places[..., 0], 3.0 - places[..., 1]], -1).expand(len(envs), -1, -1)
@@ -73,13 +55,11 @@ def draw(core: "WorldView", envs: torch.Tensor) -> "Scene":
 
 
 def action_names(config: Config, row: int) -> list[str]:
-    """Return the names of the actions of the agent in this row."""
     rows, columns = ("top", "middle", "bottom"), ("left", "middle", "right")
     return [f"{y} row, {x} column" for y in rows for x in columns]
 
 
 def observation_blocks(config: Config, row: int) -> list[ObservationBlock]:
-    """Return the observation blocks of the agent in this row."""
     order = "row by row from the top: 1 where present, else 0"
     return [
         flags(f"own marks, {order}", action_names(config, row)),

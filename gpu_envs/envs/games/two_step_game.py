@@ -1,24 +1,16 @@
-"""TwoStepGame-v0 (2 agents): Cooperative game of two steps, from QMIX.
-
-The rules are in ``warp_kernels/games/two_step_game.py``.
-"""
+"""TwoStepGame-v0 (2 agents): Cooperative game of two steps, from QMIX."""
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
 
 import torch
 from gymnasium import spaces
 
 from gpu_envs.definition.chance import NO_CHANCE
-from gpu_envs.definition.environment import EnvDefinition, box, integers
+from gpu_envs.definition.environment import EnvDefinition, WorldView, integers, roster
 from gpu_envs.descriptions import ObservationBlock, flags
+from gpu_envs.envs.games.scene import heat_map, nowhere
+from gpu_envs.rendering.scene import Scene
 from warp_kernels.games import two_step_game
-
-if TYPE_CHECKING:
-    from gpu_envs.definition.environment import WorldView
-    from gpu_envs.rendering.scene import Scene
-
-__all__ = ["AGENTS", "PAYOFFS", "Config", "action_names", "build", "draw", "observation_blocks"]
 
 AGENTS = ("player_0", "player_1")  # in the order of rows
 # Default payoffs of both tables, as in Rashid et al. (2018).
@@ -31,15 +23,11 @@ class Config:
 
 
 def build(config: Config) -> EnvDefinition:
-    """Build the environment definition."""
     return EnvDefinition(
+        **roster({"player": 2}, {"player": 5}, {"player": spaces.Discrete(2)}, 0.0, 1.0),
         rules=two_step_game.rules(),
         params=dict(PAYOFFS),
         state={"table": integers((), -1, 1), "last": integers((2,), -1, 1)},
-        agents=AGENTS,
-        groups={"player": (0, 1)},
-        observation_spaces={agent: box(5, 0.0, 1.0) for agent in AGENTS},
-        action_spaces={agent: spaces.Discrete(2) for agent in AGENTS},
         max_episode_steps=2,
         time_limit_terminates=True,
         chance=NO_CHANCE,
@@ -48,14 +36,11 @@ def build(config: Config) -> EnvDefinition:
     )
 
 
-def draw(core: "WorldView", envs: torch.Tensor) -> "Scene":
+def draw(core: WorldView, envs: torch.Tensor) -> Scene:
     """Return the scene of these worlds.
 
     Tables A (left) and B as heat maps, or the chosen one, with a frame around the joint action.
     """
-    from gpu_envs.envs.games.scene import heat_map, nowhere
-    from gpu_envs.rendering.scene import Scene
-
     params, state = core.get_params(envs), core.world_state
     columns = (
         "payoff_a",
@@ -83,6 +68,5 @@ def action_names(config: Config, row: int) -> list[str]:
 
 
 def observation_blocks(config: Config, row: int) -> list[ObservationBlock]:
-    """Return the observation blocks of the agent in this row."""
     stage = "stage of the game, one-hot: choose a table, table A, table B; zeros after the end"
     return [flags(stage, ("to choose", "in A", "in B")), flags("own row, one-hot", AGENTS)]

@@ -1,26 +1,18 @@
-"""CoinGame-v0 (2 agents): Two players take coins of two colors.
-
-The rules are in ``warp_kernels/grid/coin_game.py``.
-"""
+"""CoinGame-v0 (2 agents): Two players take coins of two colors."""
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
 
 import numpy as np
 import torch
 from gymnasium import spaces
 
-from gpu_envs.definition.environment import EnvDefinition, any_bits, box, integers
+from gpu_envs.definition.environment import EnvDefinition, WorldView, any_bits, box, integers, params_of
 from gpu_envs.descriptions import ObservationBlock, flags
+from gpu_envs.envs.games.scene import PAPER
 from gpu_envs.errors import ConfigError, shown
+from gpu_envs.rendering.scene import BLUE, DARK, GRAY, RED, Scene, boxes, circles, join, lines, rings
 from gpu_envs.utils.settings import MAX_FLOAT, MAX_INT, MAX_SIZE, setting
 from warp_kernels.grid import coin_game
-
-if TYPE_CHECKING:
-    from gpu_envs.definition.environment import WorldView
-    from gpu_envs.rendering.scene import Scene
-
-__all__ = ["AGENTS", "PAYOFF", "Config", "action_names", "build", "draw", "observation_blocks"]
 
 AGENTS = ("player_0", "player_1")  # red, blue
 PAYOFF = ((1.0, 1.0, -2.0), (1.0, 1.0, -2.0))
@@ -64,23 +56,22 @@ def _is_payoff_row(row: object) -> bool:
 
 
 def build(config: Config) -> EnvDefinition:
-    """Build the environment definition."""
     red, blue = config.payoff_matrix
     inner = config.num_outer_steps
     steps = config.num_inner_steps * inner
     space = spaces.Box(0.0, 1.0, (4, 3, 3), np.float32) if config.cnn else box(coin_game.OBSERVATION, 0.0, 1.0)
     return EnvDefinition(
         rules=coin_game.rules(inner, config.egocentric, config.cnn),
-        params={
-            "red_own_reward": red[0],
-            "red_other_reward": red[1],
-            "red_penalty": red[2],
-            "blue_other_reward": blue[0],
-            "blue_own_reward": blue[1],
-            "blue_penalty": blue[2],
-            "shared_rewards": int(config.shared_rewards),
-            "num_inner_steps": config.num_inner_steps,
-        },
+        params=params_of(
+            config,
+            coin_game.Params,
+            red_own_reward=red[0],
+            red_other_reward=red[1],
+            red_penalty=red[2],
+            blue_other_reward=blue[0],
+            blue_own_reward=blue[1],
+            blue_penalty=blue[2],
+        ),
         state={
             "player": integers((2,), 0, int(coin_game.SIDE) - 1),
             "coin": integers((2,), 0, int(coin_game.SIDE) - 1),
@@ -118,11 +109,8 @@ def build(config: Config) -> EnvDefinition:
     )
 
 
-def draw(core: "WorldView", envs: torch.Tensor) -> "Scene":
+def draw(core: WorldView, envs: torch.Tensor) -> Scene:
     """Return the scene of these worlds: a red and a blue figure, and a coin of each color with a shining edge."""
-    from gpu_envs.envs.games.scene import PAPER
-    from gpu_envs.rendering.scene import BLUE, DARK, GRAY, RED, Scene, boxes, circles, join, lines, rings
-
     players, coins = (core.world_state[name][envs].float() + 0.5 for name in ("player", "coin"))
     players, coins = players.flip(-1), coins.flip(-1)  # x is the column
 
@@ -156,12 +144,10 @@ def draw(core: "WorldView", envs: torch.Tensor) -> "Scene":
 
 
 def action_names(config: Config, row: int) -> list[str]:
-    """Return the names of the actions of the agent in this row."""
     return ["right", "left", "up", "down", "stay"]
 
 
 def observation_blocks(config: Config, row: int) -> list[ObservationBlock]:
-    """Return the observation blocks of the agent in this row."""
     layers = ("own player", "other player", "coin of the own color", "coin of the other color")
     cells = [f"row {y}, column {x}" for y in range(3) for x in range(3)]
     origin = "relative to the own cell, which is row 1, column 1" if config.egocentric else "row 0 is at the bottom"

@@ -1,36 +1,20 @@
-"""LevelBasedForaging-v0 (2 agents): Players with levels collect food with levels.
-
-The rules are in ``warp_kernels/grid/level_based_foraging/level_based_foraging.py``.
-"""
+"""LevelBasedForaging-v0 (2 agents): Players with levels collect food with levels."""
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, ClassVar
+from typing import ClassVar
 
 import numpy as np
 import torch
 from gymnasium import spaces
 
-from gpu_envs.definition.environment import EnvDefinition, integers, roster
-from gpu_envs.descriptions import ObservationBlock
+from gpu_envs.definition.environment import EnvDefinition, WorldView, integers, params_of, roster
+from gpu_envs.descriptions import Entities, ObservationBlock
+from gpu_envs.envs.games.scene import PAPER
+from gpu_envs.envs.games.seven_segment import numbers
 from gpu_envs.errors import ConfigError, shown
+from gpu_envs.rendering.scene import BLUE, DARK, GRAY, GREEN, RED, Scene, boxes, circles, join, lines, rings
 from gpu_envs.utils.settings import MAX_INT, setting
 from warp_kernels.grid.level_based_foraging import level_based_foraging
-
-if TYPE_CHECKING:
-    from gpu_envs.definition.environment import WorldView
-    from gpu_envs.rendering.scene import Scene
-
-__all__ = [
-    "MAX_LEVEL",
-    "MAX_SIDE",
-    "Config",
-    "action_names",
-    "build",
-    "draw",
-    "observation_blocks",
-    "observation_space",
-    "original_settings",
-]
 
 MAX_SIDE = 1000
 """Largest number of rows or columns."""
@@ -180,7 +164,6 @@ def original_settings(name: str) -> dict[str, int | float | tuple[int, int]]:
 
 
 def build(config: Config) -> EnvDefinition:
-    """Build the environment definition."""
     players, foods = config.players, config.max_num_food
     grid_sight = config.reach if config.grid_observation else 0
     levels_shown = config.observe_agent_levels
@@ -193,15 +176,14 @@ def build(config: Config) -> EnvDefinition:
     return EnvDefinition(
         **named,
         rules=level_based_foraging.rules(players, foods, grid_sight, levels_shown, config.action_mask),
-        params={
-            "rows": config.field_size[0],
-            "columns": config.field_size[1],
-            "sight": config.reach,
-            "force_coop": int(config.force_coop),
-            "levels_of_players": int(config.max_food_level is None),
-            "normalize_reward": int(config.normalize_reward),
-            "penalty": config.penalty,
-        },
+        params=params_of(
+            config,
+            level_based_foraging.Params,
+            rows=config.field_size[0],
+            columns=config.field_size[1],
+            sight=config.reach,
+            levels_of_players=int(config.max_food_level is None),
+        ),
         state={
             "player": integers((players,), 0, side),
             "food": integers((foods,), 0, max(side, 3 * MAX_LEVEL)),
@@ -242,15 +224,11 @@ def observation_space(config: Config) -> spaces.Box:
     return spaces.Box(np.array(low, np.float32), np.array(high, np.float32), dtype=np.float32)
 
 
-def draw(core: "WorldView", envs: torch.Tensor) -> "Scene":
+def draw(core: WorldView, envs: torch.Tensor) -> Scene:
     """Return the scene of these worlds.
 
     Foods are red apples and players blue figures, each with its level. Food that is gone leaves an empty cell.
     """
-    from gpu_envs.envs.games.scene import PAPER
-    from gpu_envs.envs.games.seven_segment import numbers
-    from gpu_envs.rendering.scene import BLUE, DARK, GRAY, GREEN, RED, Scene, boxes, circles, join, lines, rings
-
     rows, columns = core.config.field_size
     highest = core.config.highest_food_level
     foods, players = (core.world_state[name][envs] for name in ("food", "player"))
@@ -298,12 +276,10 @@ def draw(core: "WorldView", envs: torch.Tensor) -> "Scene":
 
 
 def action_names(config: Config, row: int) -> list[str]:
-    """Return the names of the actions of the agent in this row."""
     return ["none", "north", "south", "west", "east", "load"]
 
 
 def observation_blocks(config: Config, row: int) -> list[ObservationBlock]:
-    """Return the observation blocks of the agent in this row."""
     highest = int(config.ranges("player", config.players).max())
     if config.grid_observation:
         offsets = range(-config.reach, config.reach + 1)
@@ -320,11 +296,13 @@ def observation_blocks(config: Config, row: int) -> list[ObservationBlock]:
     players = dict.fromkeys(
         ("the own player", *(f"other player {index}" for index in range(config.players - 1))), highest
     )
+    kinds = {"food": Entities("foods", config.max_num_food), "other": Entities("other players", config.players - 1)}
     blocks = []
     for thing, high in (foods | players).items():
         words = ("", "") if thing == "the own player" else (" in sight", "; -1: none")
+        entities = kinds.get(thing.split()[0])
         cell = f"{thing}{words[0]}, cell (row, column) from the upper left cell of the sight{words[1]}"
-        blocks.append(ObservationBlock(cell, "cells", -1, max(config.field_size) - 1, 2, ("row", "column")))
+        blocks.append(ObservationBlock(cell, "cells", -1, max(config.field_size) - 1, 2, ("row", "column"), entities))
         if thing in foods or config.observe_agent_levels:
-            blocks.append(ObservationBlock(f"{thing}, level", "", 0, high))
+            blocks.append(ObservationBlock(f"{thing}, level", "", 0, high, entities=entities))
     return blocks

@@ -1,30 +1,14 @@
 """Action spaces, definitions, and names of observations and actions shared by the MPE scenarios."""
 
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 from gymnasium import spaces
 
 from gpu_envs.definition.environment import EnvDefinition, roster
-from gpu_envs.descriptions import ANY, ObservationBlock, points
-
-__all__ = [
-    "MOVES",
-    "NOT_NEGATIVE",
-    "PUSHES",
-    "action_names",
-    "action_space",
-    "color_block",
-    "define",
-    "goal_offset",
-    "landmark_offsets",
-    "message_block",
-    "offsets",
-    "own_position",
-    "own_velocity",
-    "talk_names",
-    "talk_parts",
-]
+from gpu_envs.descriptions import ANY, Entities, ObservationBlock, points
+from gpu_envs.utils.settings import MAX_INT, setting
 
 PUSHES = ("nothing", "left", "right", "down", "up")
 """Directions in which an agent pushes itself, by index."""
@@ -32,6 +16,20 @@ MOVES = len(PUSHES)
 """Number of pushes."""
 NOT_NEGATIVE = (0.0, 1e6)
 """Bounds of lengths [m] and speeds [m/s]."""
+
+
+@dataclass(frozen=True)
+class ParticleConfig:
+    """Settings of all scenarios, with the names and defaults of mpe2."""
+
+    max_cycles: int = setting(25, ge=1, le=MAX_INT)
+    """Time limit [steps]; the episode is truncated."""
+    continuous_actions: bool = setting(False)
+    """Use Box(0, 1, (5,)) actions (nothing, left, right, down, up) instead of Discrete(5)."""
+    dynamic_rescaling: bool = setting(True)
+    """Rendering: discs shrink when the camera zooms out; if False, they keep their size in the frame."""
+    benchmark_data: bool = setting(False)
+    """Add mpe2's benchmark data to `info`; empty where mpe2 has none for a scenario."""
 
 
 def action_space(continuous: bool, moves: int = MOVES, letters: int = 0) -> spaces.Space[Any]:
@@ -69,7 +67,6 @@ def define(
         **roster(counts, widths, actions),
         max_episode_steps=config.max_cycles,
         time_limit_terminates=False,
-        render_fps=10,
         info={"benchmark_data": "benchmark"} if config.benchmark_data else {},
         **fields,
     )
@@ -100,13 +97,17 @@ def own_position() -> ObservationBlock:
     return points("own position (x, y)", "m")
 
 
-def offsets(entities: str, count: int, nearest: int | None = None) -> ObservationBlock:
-    """Return the block of relative positions of entities: of all, or of this number of the nearest."""
+def offsets(entities: str, count: int, nearest: int | None = None, is_set: bool = False) -> ObservationBlock:
+    """Return the block of relative positions of entities: of all, or of this number of the nearest.
+
+    Their order has no meaning if they are a set, see `gpu_envs.descriptions.entity_blocks`.
+    """
     order = "row order"
     if nearest is not None:
         order = f"the nearest {nearest}, nearest first; zeros where there are fewer"
     meaning = f"{entities} relative to the agent (x, y of each, {order})"
-    return points(meaning, "m", count=count if nearest is None else nearest)
+    count = count if nearest is None else nearest
+    return points(meaning, "m", count=count, entities=Entities(entities, count) if is_set else None)
 
 
 def landmark_offsets(landmarks: str, count: int) -> ObservationBlock:

@@ -1,42 +1,27 @@
-"""SimpleAdversary-v0 (3 agents): Agents hide their goal from an adversary.
-
-The rules are in ``warp_kernels/mpe/simple_adversary.py``.
-"""
+"""SimpleAdversary-v0 (3 agents): Agents hide their goal from an adversary."""
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
 
 import torch
 
-from gpu_envs.definition.environment import EnvDefinition, index
+from gpu_envs.definition.environment import EnvDefinition, WorldView, index
 from gpu_envs.descriptions import ObservationBlock
 from gpu_envs.envs.mpe import scenario
-from gpu_envs.envs.mpe.scenario import action_names, goal_offset, offsets
+from gpu_envs.envs.mpe.scenario import ParticleConfig, goal_offset, offsets
 from gpu_envs.envs.mpe.scene import Discs, scene
-from gpu_envs.utils.settings import MAX_INT, setting
+from gpu_envs.rendering.scene import BLUE, DARK, GREEN, RED, Scene
+from gpu_envs.utils.settings import setting
 from warp_kernels.mpe import simple_adversary
 
-if TYPE_CHECKING:
-    from gpu_envs.definition.environment import WorldView
-    from gpu_envs.rendering.scene import Scene
-
-__all__ = ["Config", "action_names", "build", "draw", "observation_blocks"]
+action_names = scenario.action_names
 
 
 @dataclass(frozen=True)
-class Config:
+class Config(ParticleConfig):
     """Settings of SimpleAdversary-v0, with the names and defaults of mpe2."""
 
     N: int = setting(2, ge=1)
     """Number of good agents and of landmarks."""
-    max_cycles: int = setting(25, ge=1, le=MAX_INT)
-    """Time limit [steps]; the episode is truncated."""
-    continuous_actions: bool = setting(False)
-    """Use Box(0, 1, (5,)) actions (nothing, left, right, down, up) instead of Discrete(5)."""
-    dynamic_rescaling: bool = setting(True)
-    """Rendering: discs shrink when the camera zooms out; if False, they keep their size in the frame."""
-    benchmark_data: bool = setting(False)
-    """Add mpe2's benchmark data to `info`."""
     num_agent_neighbors: int | None = setting(None, ge=1)
     """Number of nearest other agents in the observation, nearest first; None observes all."""
     num_landmark_neighbors: int | None = setting(None, ge=1)
@@ -44,7 +29,6 @@ class Config:
 
 
 def build(config: Config) -> EnvDefinition:
-    """Build the environment definition."""
     n, neighbors = config.N, (config.num_agent_neighbors, config.num_landmark_neighbors)
     return scenario.define(
         config,
@@ -67,13 +51,11 @@ def build(config: Config) -> EnvDefinition:
     )
 
 
-def draw(core: "WorldView", envs: torch.Tensor) -> "Scene":
+def draw(core: WorldView, envs: torch.Tensor) -> Scene:
     """Return the scene of these worlds.
 
     The adversary red, good agents blue, the goal green, other landmarks dark, as in MPE.
     """
-    from gpu_envs.rendering.scene import BLUE, DARK, GREEN, RED
-
     count, goal = core.num_agents, core.world_state["goal"][envs].long()
     is_goal = torch.nn.functional.one_hot(goal, core.config.N).to(torch.float32)[..., None]
     dark, green = (torch.tensor(color, device=core.device) for color in (DARK, GREEN))
@@ -88,7 +70,6 @@ def draw(core: "WorldView", envs: torch.Tensor) -> "Scene":
 
 
 def observation_blocks(config: Config, row: int) -> list[ObservationBlock]:
-    """Return the observation blocks of the agent in this row."""
     shared = [
         offsets("landmarks", config.N, config.num_landmark_neighbors),
         offsets("other agents", config.N, config.num_agent_neighbors),

@@ -1,50 +1,39 @@
-"""SimpleCrypto-v0 (3 agents): Two agents hide a message from a third.
-
-The rules are in ``warp_kernels/mpe/simple_crypto.py``.
-"""
+"""SimpleCrypto-v0 (3 agents): Two agents hide a message from a third."""
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
 
 import torch
 
-from gpu_envs.definition.environment import EnvDefinition, box, index
+from gpu_envs.definition.environment import EnvDefinition, WorldView, index
 from gpu_envs.descriptions import ObservationBlock
 from gpu_envs.envs.mpe import scenario
-from gpu_envs.envs.mpe.messages import letters
-from gpu_envs.envs.mpe.scenario import message_block
-from gpu_envs.utils.settings import MAX_INT, setting
+from gpu_envs.envs.mpe.scenario import ParticleConfig, message_block
+from gpu_envs.envs.mpe.scene import letters
+from gpu_envs.rendering import scene as paint
+from gpu_envs.rendering.scene import Scene
+from gpu_envs.utils.settings import setting
 from warp_kernels.mpe import simple_crypto
 
-if TYPE_CHECKING:
-    from gpu_envs.definition.environment import WorldView
-    from gpu_envs.rendering.scene import Scene
-
-__all__ = ["AGENTS", "LETTERS", "Config", "action_names", "build", "draw", "observation_blocks"]
-
-AGENTS = ("eve_0", "bob_0", "alice_0")  # in the order of rows
 LETTERS = int(simple_crypto.LETTERS)  # size of the alphabet
 
 
 @dataclass(frozen=True)
-class Config:
+class Config(ParticleConfig):
     """Settings of SimpleCrypto-v0, with the names and defaults of mpe2."""
 
-    max_cycles: int = setting(25, ge=1, le=MAX_INT)
-    """Time limit [steps]; the episode is truncated."""
     continuous_actions: bool = setting(False)
     """Use Box(0, 1, (4,)) actions, a loudness per letter, instead of Discrete(4), one letter."""
     dynamic_rescaling: bool = setting(True)
     """No effect: the camera is fixed in this environment."""
-    benchmark_data: bool = setting(False)
-    """Add mpe2's benchmark data to `info`."""
 
 
 def build(config: Config) -> EnvDefinition:
-    """Build the environment definition."""
-    widths = {"eve_0": LETTERS, "bob_0": 2 * LETTERS, "alice_0": 2 * LETTERS}
-    space = scenario.action_space(config.continuous_actions, 0, LETTERS)
-    return EnvDefinition(
+    groups = ("eve", "bob", "alice")
+    return scenario.define(
+        config,
+        counts=dict.fromkeys(groups, 1),
+        widths={"eve": LETTERS, "bob": 2 * LETTERS, "alice": 2 * LETTERS},
+        actions=dict.fromkeys(groups, scenario.action_space(config.continuous_actions, 0, LETTERS)),
         rules=simple_crypto.rules(config.continuous_actions, config.benchmark_data),
         params={"bob_weight": 1.0, "eve_weight": 1.0},
         state={
@@ -53,26 +42,17 @@ def build(config: Config) -> EnvDefinition:
             "said": (3, LETTERS),
             "benchmark": (3, 2 * LETTERS if config.benchmark_data else 0),
         },
-        agents=AGENTS,
-        groups={"eve": (0,), "bob": (1,), "alice": (2,)},
         roles={"eve": ("eve",), "allies": ("bob", "alice")},
-        observation_spaces={agent: box(widths[agent]) for agent in AGENTS},
-        action_spaces=dict.fromkeys(AGENTS, space),
-        max_episode_steps=config.max_cycles,
-        time_limit_terminates=False,
         draw=draw,
         render_fps=2,
-        info={"benchmark_data": "benchmark"} if config.benchmark_data else {},
     )
 
 
-def draw(core: "WorldView", envs: torch.Tensor) -> "Scene":
+def draw(core: WorldView, envs: torch.Tensor) -> Scene:
     """Return the scene of these worlds: Alice left, Bob right, Eve below, in the colors of letters.
 
     The color of a disc is the loudest letter; Alice's disc contains the goal. Squares are the key, dots the messages.
     """
-    from gpu_envs.rendering import scene as paint
-
     state, device = core.world_state, core.device
     palette = torch.tensor([paint.BLUE, paint.ORANGE, paint.PURPLE, paint.DARK], device=device)
     loudness, goal, key = state["said"][envs], state["goal"][envs].long(), state["key"][envs].long()
@@ -104,12 +84,10 @@ def draw(core: "WorldView", envs: torch.Tensor) -> "Scene":
 
 
 def action_names(config: Config, row: int) -> list[str]:
-    """Return the names of the actions of the agent in this row."""
     return [f"letter {letter}" for letter in range(LETTERS)]
 
 
 def observation_blocks(config: Config, row: int) -> list[ObservationBlock]:
-    """Return the observation blocks of the agent in this row."""
     goal = ObservationBlock("goal, the letter to send, one-hot", width=LETTERS)
     key, message = ObservationBlock("key, one-hot", width=LETTERS), message_block("Alice's", LETTERS)
     return ([message], [key, message], [goal, key])[row]

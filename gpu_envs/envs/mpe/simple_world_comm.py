@@ -1,18 +1,15 @@
-"""SimpleWorldComm-v0 (6 agents): Tag with food, forests and a leader's words.
-
-The rules are in ``warp_kernels/mpe/simple_world_comm.py``.
-"""
+"""SimpleWorldComm-v0 (6 agents): Tag with food, forests and a leader's words."""
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
 
 import torch
 
-from gpu_envs.definition.environment import EnvDefinition, integers, roster
+from gpu_envs.definition.environment import EnvDefinition, WorldView, integers
 from gpu_envs.descriptions import ObservationBlock, points
 from gpu_envs.envs.mpe import scenario
 from gpu_envs.envs.mpe.scenario import (
     PUSHES,
+    ParticleConfig,
     landmark_offsets,
     message_block,
     own_position,
@@ -21,20 +18,15 @@ from gpu_envs.envs.mpe.scenario import (
     talk_parts,
 )
 from gpu_envs.envs.mpe.scene import Discs, Word, scene, touched
-from gpu_envs.utils.settings import MAX_INT, setting
+from gpu_envs.rendering.scene import BLUE, GRAY, GREEN, RED, Scene
+from gpu_envs.utils.settings import setting
 from warp_kernels.mpe import simple_world_comm
-
-if TYPE_CHECKING:
-    from gpu_envs.definition.environment import WorldView
-    from gpu_envs.rendering.scene import Scene
-
-__all__ = ["LETTERS", "Config", "action_names", "action_parts", "build", "draw", "observation_blocks"]
 
 LETTERS = int(simple_world_comm.LETTERS)  # size of the leader's alphabet
 
 
 @dataclass(frozen=True)
-class Config:
+class Config(ParticleConfig):
     """Settings of SimpleWorldComm-v0, with the names and defaults of mpe2."""
 
     num_good: int = setting(2, ge=1)
@@ -45,37 +37,27 @@ class Config:
     """Number of obstacles."""
     num_food: int = setting(2, ge=1)
     """Number of food items."""
-    max_cycles: int = setting(25, ge=1, le=MAX_INT)
-    """Time limit [steps]; the episode is truncated."""
     num_forests: int = setting(2, ge=0)
     """Number of forests, which hide the agents inside."""
     continuous_actions: bool = setting(False)
     """Use Box(0, 1) actions (5 pushes; leader: then 4 letters) instead of Discrete(5) (leader: Discrete(20))."""
-    dynamic_rescaling: bool = setting(True)
-    """Rendering: discs shrink when the camera zooms out; if False, they keep their size in the frame."""
-    benchmark_data: bool = setting(False)
-    """Add mpe2's benchmark data to `info`."""
 
 
 def build(config: Config) -> EnvDefinition:
-    """Build the environment definition."""
     good, adversaries = config.num_good, config.num_adversaries
     places = (config.num_obstacles, config.num_food, config.num_forests)
     count = good + adversaries
     counts = {"leadadversary": 1, "adversary": adversaries - 1, "agent": good}
     continuous, benchmark = config.continuous_actions, config.benchmark_data
-    return EnvDefinition(
-        **roster(
-            counts,
-            {
-                group: simple_world_comm.observation_width(good, adversaries, *places, group != "agent")
-                for group in counts
-            },
-            {
-                group: scenario.action_space(continuous, letters=LETTERS * (group == "leadadversary"))
-                for group in counts
-            },
-        ),
+    return scenario.define(
+        config,
+        counts,
+        widths={
+            group: simple_world_comm.observation_width(good, adversaries, *places, group != "agent") for group in counts
+        },
+        actions={
+            group: scenario.action_space(continuous, letters=LETTERS * (group == "leadadversary")) for group in counts
+        },
         roles={"adversary": ("leadadversary", *(["adversary"] if adversaries > 1 else [])), "agent": ("agent",)},
         rules=simple_world_comm.rules(good, adversaries, *places, continuous, benchmark),
         params={
@@ -103,21 +85,16 @@ def build(config: Config) -> EnvDefinition:
             "said": (1, LETTERS),
             "benchmark": (count, int(benchmark)),
         },
-        max_episode_steps=config.max_cycles,
-        time_limit_terminates=False,
         draw=draw,
-        info={"benchmark_data": "benchmark"} if benchmark else {},
     )
 
 
-def draw(core: "WorldView", envs: torch.Tensor) -> "Scene":
+def draw(core: WorldView, envs: torch.Tensor) -> Scene:
     """Return the scene of these worlds.
 
     Forests pale green, food blue, adversaries red, their leader dark red with its message.
     Good agents that touch an adversary have an orange ring.
     """
-    from gpu_envs.rendering.scene import BLUE, GRAY, GREEN, RED
-
     config, count = core.config, core.num_agents
     hunters, prey = slice(0, config.num_adversaries), slice(config.num_adversaries, count)
     tagged = touched(core, envs, prey, hunters, ("good_size", "adversary_size"))
@@ -136,17 +113,14 @@ def draw(core: "WorldView", envs: torch.Tensor) -> "Scene":
 
 
 def action_names(config: Config, row: int) -> list[str]:
-    """Return the names of the actions of the agent in this row."""
     return list(PUSHES) if row else talk_names(LETTERS)
 
 
 def action_parts(config: Config, row: int) -> list[str]:
-    """Return the names of the components of a continuous action."""
     return list(PUSHES) if row else talk_parts(LETTERS)
 
 
 def observation_blocks(config: Config, row: int) -> list[ObservationBlock]:
-    """Return the observation blocks of the agent in this row."""
     is_good, visible = row >= config.num_adversaries, "; 0 if not visible" if row else ""
     peers = config.num_adversaries + config.num_good - 1
     velocities = points(

@@ -1,27 +1,18 @@
-"""TagContinuous-v0 (105 agents): Taggers chase many runners on a square.
-
-The rules are in ``warp_kernels/tag/tag_continuous.py``.
-"""
+"""TagContinuous-v0 (105 agents): Taggers chase many runners on a square."""
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
 
 import numpy as np
 import torch
 from gymnasium import spaces
 
-from gpu_envs.definition.environment import EnvDefinition, index, integers, roster
-from gpu_envs.descriptions import ObservationBlock
+from gpu_envs.definition.environment import EnvDefinition, WorldView, index, integers, params_of, roster
+from gpu_envs.descriptions import Entities, ObservationBlock
 from gpu_envs.errors import ConfigError
+from gpu_envs.rendering.scene import BLUE, DARK, ORANGE, RED, Scene, circles, join, lines, rings
 from gpu_envs.utils.settings import MAX_INT, setting
 from warp_kernels.spatial import cell_grid
-from warp_kernels.tag import tag_continuous
-
-if TYPE_CHECKING:
-    from gpu_envs.definition.environment import WorldView
-    from gpu_envs.rendering.scene import Scene
-
-__all__ = ["Config", "action_names", "build", "choose_search", "draw", "observation_blocks"]
+from warp_kernels.tag import tag_continuous, tag_observation
 
 
 @dataclass(frozen=True)
@@ -123,19 +114,13 @@ def choose_search(num_agents: int, num_nearest: int) -> str:
 
 
 def build(config: Config) -> EnvDefinition:
-    """Build the environment definition."""
     count = config.num_taggers + config.num_runners
-    width = tag_continuous.observation_width(count, config.num_other_agents_observed, config.use_full_observation)
+    width = tag_observation.observation_width(count, config.num_other_agents_observed, config.use_full_observation)
     has_start = config.starting_location_x is not None
     nearest = 0 if config.use_full_observation else config.num_other_agents_observed
     search = config.neighbor_search if config.neighbor_search != "auto" else choose_search(count, nearest)
     grid = search == "grid"
     action = spaces.MultiDiscrete([config.num_acceleration_levels + 1, config.num_turn_levels + 1])
-    same_name = (
-        "grid_length episode_length max_speed skill_level_tagger skill_level_runner min_acceleration max_acceleration "
-        "min_turn max_turn edge_hit_penalty step_penalty_for_tagger step_reward_for_runner tag_reward_for_tagger "
-        "tag_penalty_for_runner end_of_game_reward_for_runner"
-    )
     columns = (config.starting_location_x, config.starting_location_y, config.starting_directions)
     start = np.array(columns, np.float32).T if has_start else None
     counts = {"tagger": config.num_taggers, "runner": config.num_runners}
@@ -153,11 +138,12 @@ def build(config: Config) -> EnvDefinition:
             "given" if has_start else "fixed" if config.fixed_start else "random",
             grid,
         ),
-        params={name: getattr(config, name) for name in same_name.split()}
-        | {
-            "tagging_margin": config.tagging_distance * config.grid_length,
-            "exits": int(config.runner_exits_game_after_tagged),
-        },
+        params=params_of(
+            config,
+            tag_continuous.Params,
+            tagging_margin=config.tagging_distance * config.grid_length,
+            exits=int(config.runner_exits_game_after_tagged),
+        ),
         state=dict.fromkeys(("pos", "speed", "acceleration", "direction", "shown", "survived"), (count,))
         | {
             "caught_by": integers((count,), -1, config.num_taggers - 1),
@@ -184,14 +170,12 @@ def build(config: Config) -> EnvDefinition:
     )
 
 
-def draw(core: "WorldView", envs: torch.Tensor) -> "Scene":
+def draw(core: WorldView, envs: torch.Tensor) -> Scene:
     """Return the scene of these worlds.
 
     Taggers red with a ring at the tagging distance, runners blue, directions as lines.
     Agents that have left are hidden, except at the end of an episode. Tagged runners that continue have a ring.
     """
-    from gpu_envs.rendering.scene import BLUE, DARK, ORANGE, RED, Scene, circles, join, lines, rings
-
     taggers, params = core.config.num_taggers, core.get_params(envs)
     size, reach = params["grid_length"][:, None], params["tagging_margin"][:, None]  # (W, 1), they differ by world
     state = {name: tensor[envs] for name, tensor in core.world_state.items() if name in ("pos", "direction")}
@@ -237,6 +221,7 @@ def observation_blocks(config: Config, row: int) -> list[ObservationBlock]:
     peers = config.num_taggers + config.num_runners - 1
     slots = peers if config.use_full_observation else config.num_other_agents_observed
     skill = max(config.skill_level_tagger, config.skill_level_runner)
+    neighbors = Entities("other agents", slots, by_feature=True)
     far, fast = "√2 `grid_length`", "`max_speed`"
     differences = (
         ("x of the other agent minus own x", far, 0.5**0.5),
@@ -246,8 +231,11 @@ def observation_blocks(config: Config, row: int) -> list[ObservationBlock]:
         ("direction of the other agent minus own direction, not wrapped", "2π", 1),
     )
     return [
-        *(ObservationBlock(meaning, unit, -limit, limit, slots) for meaning, unit, limit in differences),
-        ObservationBlock("1 for a tagger, 0 for a runner", width=slots),
-        ObservationBlock("1 if alive before this step's tags", width=slots),
+        *(
+            ObservationBlock(meaning, unit, -limit, limit, slots, entities=neighbors)
+            for meaning, unit, limit in differences
+        ),
+        ObservationBlock("1 for a tagger, 0 for a runner", width=slots, entities=neighbors),
+        ObservationBlock("1 if alive before this step's tags", width=slots, entities=neighbors),
         ObservationBlock("time", "`episode_length`"),
     ]

@@ -1,27 +1,17 @@
-"""TagGridworld-v0 (11 agents): Taggers chase one runner on a grid.
-
-The rules are in ``warp_kernels/tag/tag_gridworld.py``.
-"""
+"""TagGridworld-v0 (11 agents): Taggers chase one runner on a grid."""
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
 
 import numpy as np
 import torch
 from gymnasium import spaces
 
-from gpu_envs.definition.environment import EnvDefinition, integers, roster
+from gpu_envs.definition.environment import EnvDefinition, WorldView, integers, params_of, roster
 from gpu_envs.descriptions import ObservationBlock
 from gpu_envs.errors import ConfigError
+from gpu_envs.rendering.scene import BLUE, DARK, GRAY, RED, Scene, boxes, circles, join, rings
 from gpu_envs.utils.settings import MAX_INT, setting
 from warp_kernels.tag import tag_gridworld
-
-if TYPE_CHECKING:
-    from gpu_envs.definition.environment import WorldView
-    from gpu_envs.rendering.scene import Scene
-
-__all__ = ["MAX_LENGTH", "Config", "action_names", "build", "draw", "observation_blocks"]
-
 
 MAX_LENGTH = 32_767
 """Largest grid_length, for which squared distances fit into 32 bits."""
@@ -82,21 +72,17 @@ class Config:
 
 
 def build(config: Config) -> EnvDefinition:
-    """Build the environment definition."""
     count = config.num_taggers + 1
     counts = {"tagger": config.num_taggers, "runner": 1}
     width = tag_gridworld.observation_width(count, config.use_full_observation)
     named = roster(counts, dict.fromkeys(counts, width), dict.fromkeys(counts, spaces.Discrete(5)), 0.0, 1.0)
     start = config.start()
-    same_name = (
-        "grid_length episode_length wall_hit_penalty tag_reward_for_tagger tag_penalty_for_runner step_cost_for_tagger"
-    )
     return EnvDefinition(
         **named,
         rules=tag_gridworld.rules(
             config.num_taggers, config.use_full_observation, "random" if start is None else "given"
         ),
-        params={name: getattr(config, name) for name in same_name.split()},
+        params=params_of(config, tag_gridworld.Params),
         state={
             "cell": integers((count,), 0, MAX_LENGTH),  # grid_length may differ by world
             "survived": (count,),
@@ -114,13 +100,11 @@ def build(config: Config) -> EnvDefinition:
     )
 
 
-def draw(core: "WorldView", envs: torch.Tensor) -> "Scene":
+def draw(core: WorldView, envs: torch.Tensor) -> Scene:
     """Return the scene of these worlds.
 
     The cells, the runner as a blue square, taggers as red discs, overlapping on a shared cell.
     """
-    from gpu_envs.rendering.scene import BLUE, DARK, GRAY, RED, Scene, boxes, circles, join, rings
-
     sides = core.get_params(envs)["grid_length"][:, None] + 1.0  # (W, 1), they differ by world
     axis = torch.arange(int(sides.max()), device=core.device) + 0.5
     grid = torch.cartesian_prod(axis, axis).expand(len(envs), -1, -1)
@@ -140,12 +124,10 @@ def draw(core: "WorldView", envs: torch.Tensor) -> "Scene":
 
 
 def action_names(config: Config, row: int) -> list[str]:
-    """Return the names of the actions of the agent in this row."""
     return ["stay", "+x", "-x", "+y", "-y"]
 
 
 def observation_blocks(config: Config, row: int) -> list[ObservationBlock]:
-    """Return the observation blocks of the agent in this row."""
     count, unit, time = config.num_taggers + 1, "`grid_length`", ObservationBlock("time", "`episode_length`")
     if config.use_full_observation:
         return [

@@ -11,14 +11,12 @@ import torch
 import warp as wp
 
 from gpu_envs.definition.rules_errors import record_kernel
-from gpu_envs.runtime.rollout.rollout_core import RolloutCore
+from gpu_envs.runtime.kernels import split_worlds
+from gpu_envs.runtime.rollout.trace import RolloutCore
 from gpu_envs.runtime.thread_pool import ThreadedRun
 from gpu_envs.utils.devices import current_device_kept
-from gpu_envs.utils.world_split import split_worlds
 from warp_kernels.framework.memo import entry_size, memo_entries
 from warp_kernels.framework.policies import Acting
-
-__all__ = ["FusedRollout"]
 
 SPAN = (3, 4, 5, 6)  # arguments of the kernel: first step, steps, greedy, restart
 MIN_WORLDS_WITH_MEMO = 128
@@ -94,37 +92,24 @@ class FusedRollout:
             first[0].launch()
         else:
             heuristic = launcher.heuristics[f"rollout {num_steps.bit_length()}"]
-            _ShardsRun(self._commands, self._owners, self.threads, heuristic).run()
+            ThreadedRun(self._shard_launcher(), len(first) - 1, self.threads, heuristic).run()
 
+    def _shard_launcher(self) -> Callable[[int], None]:
+        """Return a function that rolls out a shard in any thread, with a memo that no other thread uses."""
+        if not self._owners:
+            return lambda part: self._commands[0][part].launch()
+        unused = deque(zip(self._commands, self._owners, strict=True))
+        free: deque[Sequence[Any]] = deque()
 
-class _ShardsRun(ThreadedRun):
-    """One rollout of all worlds, whose parts are shards."""
+        def launch(part: int) -> None:
+            try:
+                commands = free.pop()
+            except IndexError:
+                commands, owners = unused.pop()
+                owners.fill(0)  # weights may have changed since the last rollout
+            try:
+                commands[part].launch()
+            finally:
+                free.append(commands)
 
-    def __init__(
-        self, commands: Sequence[Sequence[Any]], owners: Sequence[np.ndarray], threads: int, heuristic: Any
-    ) -> None:
-        super().__init__(len(commands[0]) - 1, threads, heuristic)
-        self._first = commands[0]
-        self._unused = deque(zip(commands, owners, strict=True)) if owners else None
-        self._free: deque[Sequence[Any]] = deque()
-
-    def perform(self, part: int) -> None:
-        """Roll out a shard."""
-        if self._unused is None:
-            self._first[part].launch()
-            return
-        commands = self._commands()
-        try:
-            commands[part].launch()
-        finally:
-            self._free.append(commands)
-
-    def _commands(self) -> Sequence[Any]:
-        """Return the launches with a memo that no other thread uses."""
-        assert self._unused is not None
-        try:
-            return self._free.pop()
-        except IndexError:
-            commands, owners = self._unused.pop()
-        owners.fill(0)  # weights may have changed since the last rollout
-        return commands
+        return launch

@@ -17,8 +17,6 @@ from gpu_envs.utils.tensor_checks import plain
 from warp_kernels.framework.policies import PolicyKind
 from warp_kernels.networks.mlp import Mlp
 
-__all__ = ["KernelPolicy"]
-
 
 @dataclass(frozen=True, repr=False)
 class KernelPolicy(Summarized):
@@ -68,7 +66,7 @@ class KernelPolicy(Summarized):
 
         The last layer has a logit for every choice of a Discrete or MultiDiscrete space, or a mean for every dimension
         of a Box. A Box without ``log_std`` needs twice the outputs: means and raw log standard deviations of a
-        Gaussian that a tanh squashes, see ``trainers.models.continuous_heads.TanhGaussianHead``.
+        Gaussian that a tanh squashes, see ``trainers.models.action_heads.TanhGaussianHead``.
 
         Args:
             layers: Weight (out, in) and bias (out,) of every layer, float32; one to three hidden layers up to 128 wide.

@@ -1,31 +1,33 @@
-"""Places of the parameters of dense networks in rows of packed weights, see ``warp_kernels.networks.mlp``."""
+"""Dense networks in kernels: rows of packed weights, see ``warp_kernels.networks.mlp``, and tiles of a device."""
 
 from __future__ import annotations
 
 from functools import cache
 
 import torch
+import warp as wp
 from torch import Tensor
 
+import warp_kernels
+from gpu_envs.errors import ConfigError
 from warp_kernels.networks.mlp import Mlp, padded
+from warp_kernels.networks.tile_memory import fits
 
-__all__ = ["copy_places", "normalizer_places", "pack_networks", "pack_normalizer", "parameter_places"]
-
-
-_CPU = torch.device("cpu")
+MAX_THREAD_WIDTH = 32
+"""Widest hidden layer with which a GPU thread acts without spilled registers; blocks act with wider ones in tiles."""
 
 
 @cache
-def parameter_places(mlp: Mlp, device: torch.device = _CPU) -> Tensor:
+def parameter_places(mlp: Mlp) -> Tensor:
     """Return the place of every parameter, (N,) int64: weight (out, in) and bias of each layer, then extra ones."""
     places = []
     for layer in range(mlp.num_layers):
         places += [_matrix_places(mlp, layer).flatten(), mlp.bias_offsets[layer] + torch.arange(_outputs(mlp, layer))]
-    return torch.cat([*places, mlp.extra_offset + torch.arange(mlp.extra)]).to(device)
+    return torch.cat([*places, mlp.extra_offset + torch.arange(mlp.extra)])
 
 
 @cache
-def copy_places(mlp: Mlp, device: torch.device = _CPU) -> tuple[Tensor, Tensor]:
+def copy_places(mlp: Mlp) -> tuple[Tensor, Tensor]:
     """Return the places of the copies of matrices and of their originals, (C,) int64 each."""
     targets, sources = [], []
     for layer in range(1, mlp.num_layers):
@@ -35,7 +37,7 @@ def copy_places(mlp: Mlp, device: torch.device = _CPU) -> tuple[Tensor, Tensor]:
         order = copies.flatten().argsort()
         targets.append(copies.flatten()[order])
         sources.append(originals.flatten()[order])
-    return torch.cat(targets).to(device), torch.cat(sources).to(device)
+    return torch.cat(targets), torch.cat(sources)
 
 
 def normalizer_places(mlp: Mlp) -> tuple[slice, slice]:
@@ -92,3 +94,43 @@ def _matrix_places(mlp: Mlp, layer: int) -> Tensor:
     """Return the places of a matrix, (out, in) int64."""
     out, into = torch.meshgrid(torch.arange(_outputs(mlp, layer)), torch.arange(mlp.widths[layer]), indexing="ij")
     return mlp.weight_place(layer, out, into)
+
+
+def fits_threads(mlp: Mlp, device: torch.device) -> bool:
+    """Return whether a thread of a device computes the outputs of a row."""
+    return device.type != "cuda" or max(mlp.hidden) <= MAX_THREAD_WIDTH
+
+
+def fits_device(mlp: Mlp, device: torch.device) -> bool:
+    """Return whether policies with a network act inside the kernels of a device."""
+    return fits_threads(mlp, device) or _rows_that_fit(mlp, device) is not None
+
+
+def tile_rows(mlp: Mlp, device: torch.device) -> int | None:
+    """Return the number of rows of a tile of the kernels on a GPU; None on a CPU, whose threads compute rows.
+
+    Raises:
+        ConfigError: The network does not fit the shared memory of the GPU.
+    """
+    if device.type == "cpu":
+        return None
+    rows = _rows_that_fit(mlp, device)
+    if rows is None:
+        raise ConfigError(
+            f"network {mlp.key}: expected one that fits the shared memory of {device}; use engine='torch'"
+        )
+    return rows
+
+
+def acting_tile_rows(mlp: Mlp, device: torch.device) -> int:
+    """Return the number of rows of a tile in which agents act on a device; 0 where a thread computes a row.
+
+    Raises:
+        ConfigError: The network fits neither a thread nor the shared memory of the GPU.
+    """
+    return 0 if fits_threads(mlp, device) else tile_rows(mlp, device) or 0
+
+
+def _rows_that_fit(mlp: Mlp, device: torch.device) -> int | None:
+    warp_kernels.start()
+    return fits(mlp, wp.device_from_torch(device).arch)

@@ -4,34 +4,31 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from functools import cache, partial
 from typing import Any
 
 import numpy as np
 import torch
 import warp as wp
+from gymnasium import spaces
 from torch import Tensor
 
 import warp_kernels
 from gpu_envs.definition.rules_errors import record_kernel
-from gpu_envs.errors import ConfigError, shown
+from gpu_envs.errors import ConfigError, describe_tensor, shown
 from gpu_envs.runtime.item_launch import ItemLaunch
-from gpu_envs.runtime.rollout.episode_results import EpisodeResults
 from gpu_envs.runtime.rollout.fused_rollout import FusedRollout
 from gpu_envs.runtime.rollout.kernel_policy import KernelPolicy
-from gpu_envs.runtime.rollout.network_form import acting_tile_rows
-from gpu_envs.runtime.rollout.policy_tables import PolicyTables
-from gpu_envs.runtime.rollout.rollout_checks import check_buffers, check_policies, misfit
-from gpu_envs.runtime.rollout.rollout_core import RolloutCore
-from gpu_envs.runtime.rollout.trace import RolloutTrace
+from gpu_envs.runtime.rollout.packed_weights import acting_tile_rows
+from gpu_envs.runtime.rollout.trace import EpisodeResults, RolloutCore, RolloutTrace, trace_layout
 from gpu_envs.runtime.seeding import int_key
-from gpu_envs.utils.devices import current_device_kept
+from gpu_envs.utils.devices import current_device_kept, host_view
 from gpu_envs.utils.suggestions import unknown_name_message
+from gpu_envs.utils.tensor_checks import plain
 from warp_kernels.framework.policies import NO_POLICY, Acting, Policies, PolicyKind, worlds_at_once
 from warp_kernels.framework.rollout import build_phased_rollout, build_rollout
 from warp_kernels.framework.tile_acting import build_tile_outputs
 from warp_kernels.networks.tile_memory import BLOCK_DIM
-
-__all__ = ["MatchupDraw", "PolicyRollout"]
 
 PHASED_STEP, PHASED_GREEDY = 1, 2  # arguments of the phased kernels
 
@@ -50,7 +47,7 @@ class PolicyRollout:
     """Recorded launches of rollouts: policies, environments and buffers that stay in place.
 
     A fused rollout is one launch. It is a chain of launches if the schedule is phased, or if a GPU computes networks in
-    tiles, see :mod:`gpu_envs.runtime.rollout.network_form`.
+    tiles, see :mod:`gpu_envs.runtime.rollout.packed_weights`.
 
     Args:
         core: The environments.
@@ -83,14 +80,14 @@ class PolicyRollout:
         self.draw: MatchupDraw | None = draw
         self._flexible = flexible
         self.threads: int = threads or core._launcher.rollout_threads
-        check_buffers(core, trace, draws=draw is not None)
+        _check_buffers(core, trace, draws=draw is not None)
         self._acting: Acting | None = None
         self._by_group: Mapping[str, KernelPolicy | None] | None = None
-        self._misfits: dict[tuple[str, PolicyKind], str] = {}
+        self._misfit = cache(partial(misfit, core))
         self._everywhere: list[PolicyKind] = []  # kinds that the launches support for every agent
         self.policies: tuple[KernelPolicy, ...] = ()
         self._restarts = False  # the next run resets the environments
-        self._tables = PolicyTables(core, repeated=index.ndim == 2)
+        self._tables = _PolicyTables(core, repeated=index.ndim == 2)
         self.assign(policies, index, matchup)
 
     @property
@@ -121,7 +118,7 @@ class PolicyRollout:
             ConfigError: A policy does not fit its agent.
         """
         core = self.core
-        numbers = check_policies(core, policies, index, repeated=len(self.matchup) > 0 and matchup is None)
+        numbers = _check_policies(core, policies, index, repeated=len(self.matchup) > 0 and matchup is None)
         self.policies = tuple(policies)
         acting = self._acting
         if acting is None or not all(policy.kind in self._everywhere for policy in policies):
@@ -278,12 +275,6 @@ class PolicyRollout:
         memo = memo and len(kinds) > 0 and core.schedule == "fused"
         return Acting(kinds, tuple(kinds_of), not len(self.matchup), self.draw is not None, traced, rows, memo)
 
-    def _misfit(self, name: str, kind: PolicyKind) -> str:
-        """Return `misfit`, which is computed once per agent and kind."""
-        if (name, kind) not in self._misfits:
-            self._misfits[name, kind] = misfit(self.core, name, kind)
-        return self._misfits[name, kind]
-
     # ---------------------------------------------------------------- launches
 
     def _record(self) -> None:
@@ -293,7 +284,10 @@ class PolicyRollout:
         rules, device = core._launcher.rules, core.device
         self._arguments = core._launcher.arguments
         with warp_kernels.building, current_device_kept(device):
-            self._outputs = _outputs_of(acting, core)
+            # outputs of networks that blocks compute in tiles, (E * A, K), empty without any
+            widths = [kind.mlp.head_width for kind, rows in zip(acting.kinds, acting.tile_rows, strict=True) if rows]
+            num_rows = core.num_envs * core.num_agents if widths else 0
+            self._outputs = torch.zeros((num_rows, max(widths, default=0)), device=device)
             self._structs = (self._policies_struct(), self.trace.struct())
             self._fused: FusedRollout | None = None
             if core.schedule == "fused" and not any(acting.tile_rows):
@@ -304,8 +298,13 @@ class PolicyRollout:
             else:
                 used = {kind for kinds in acting.kinds_of for kind in kinds if kind != NO_POLICY}
                 self._tiles = [self._record_tiles(kind) for kind in sorted(used) if acting.tile_rows[kind]]
-                stages = build_phased_rollout(rules, acting, core.fuse_fp)
-                self._stages = [self._record_stage(stage) for stage in stages]
+                params, state, ios = self._arguments
+                inputs = [0, 0, 0, params, state, ios[0], *self._structs]
+                stages: Any = build_phased_rollout(rules, acting, core.fuse_fp)
+                self._stages = [
+                    record_kernel(stage.kernel, (core.num_envs, stage.over), inputs, core._launcher.device)
+                    for stage in stages
+                ]
 
     def _policies_struct(self) -> Any:
         """Return Warp's struct over the policies."""
@@ -316,12 +315,6 @@ class PolicyRollout:
             struct.draw_seed = wp.from_torch(self.draw.seed, dtype=wp.uint64)
         struct.outputs = wp.from_torch(self._outputs)
         return struct
-
-    def _record_stage(self, stage: Any) -> Any:
-        core, launcher = self.core, self.core._launcher
-        params, state, ios = launcher.arguments
-        inputs = [0, 0, 0, params, state, ios[0], *self._structs]
-        return record_kernel(stage.kernel, (core.num_envs, stage.over), inputs, launcher.device)
 
     def _record_tiles(self, kind: int) -> ItemLaunch:
         """Record the launch that computes the outputs of all agents with policies of a kind."""
@@ -345,12 +338,6 @@ class PolicyRollout:
             command.launch()
 
 
-def _outputs_of(acting: Acting, core: RolloutCore) -> Tensor:
-    """Allocate the outputs of networks that blocks compute in tiles, (E * A, K), empty without any."""
-    widths = [kind.mlp.head_width for kind, rows in zip(acting.kinds, acting.tile_rows, strict=True) if rows]
-    return torch.zeros((core.num_envs * core.num_agents if widths else 0, max(widths, default=0)), device=core.device)
-
-
 def _covers(built: Acting, needs: Acting) -> bool:
     """Return whether kernels also support other policies."""
     if not set(needs.kinds) <= set(built.kinds):
@@ -358,3 +345,147 @@ def _covers(built: Acting, needs: Acting) -> bool:
     places = {position: built.kinds.index(kind) for position, kind in enumerate(needs.kinds)} | {NO_POLICY: NO_POLICY}
     pairs = zip(needs.kinds_of, built.kinds_of, strict=True)
     return all({places[kind] for kind in indices} <= set(supported) for indices, supported in pairs)
+
+
+class _PolicyTables:
+    """Tables of policies and matchups, which are written without PyTorch on a CPU.
+
+    Args:
+        core: The environments.
+        repeated: Every world has a matchup.
+    """
+
+    def __init__(self, core: RolloutCore, repeated: bool) -> None:
+        self._core = core
+        self.matchup = torch.zeros(core.num_envs if repeated else 0, dtype=torch.int32, device=core.device)
+        """(E,) of every world; empty where all play matchup 0."""
+        self._matchup_rows = host_view(self.matchup)
+        self._allocate(0, 0)
+
+    def _allocate(self, policies: int, matchups: int) -> None:
+        device = self._core.device
+        self._addresses = torch.zeros(policies, dtype=torch.int64, device=device)
+        self._seeds, self._kinds = torch.zeros_like(self._addresses), self._addresses.int()
+        self._index = torch.zeros((matchups, self._core.num_agents), dtype=torch.int32, device=device)
+        tables = (self._index, self._addresses, self._seeds, self._kinds)
+        self._index_rows, *self._policy_rows = (host_view(table) for table in tables)
+
+    def reserve(self, policies: int, matchups: int) -> bool:
+        """Make room for a number of policies and of matchups; return whether the tables have moved."""
+        capacity, rows = len(self._addresses), len(self._index)
+        if policies <= capacity and matchups <= rows:
+            return False
+        self._allocate(max(policies, capacity, 1), max(matchups, rows))
+        return True
+
+    def write_matchups(self, index: np.ndarray, matchup: Tensor | np.ndarray | None) -> None:
+        """Write the policies of all agents (R, A), and the matchup of every world (E,); None: world i plays matchup i.
+
+        Without matchups of worlds, R is 1.
+        """
+        _write(self._index_rows, index)
+        if len(self.matchup):
+            _write(self._matchup_rows, np.arange(len(self.matchup)) if matchup is None else matchup)
+
+    def write_policies(self, policies: Sequence[KernelPolicy], kinds: Sequence[PolicyKind]) -> None:
+        """Write where the weights of policies are, their seeds, and their kinds among the kernels' kinds."""
+        values = [(policy.weights.data_ptr(), policy.seed, kinds.index(policy.kind)) for policy in policies]
+        for rows, column in zip(self._policy_rows, zip(*values, strict=True), strict=bool(values)):
+            _write(rows, column)
+
+    def reseed(self, seed: int) -> None:
+        """Set the key of the random streams of all policies."""
+        self._policy_rows[1][:] = seed
+
+    def fill(self, struct: Any) -> None:
+        """Set the arrays of a struct of policies."""
+        struct.addresses = wp.from_torch(self._addresses, dtype=wp.uint64)
+        struct.seeds = wp.from_torch(self._seeds, dtype=wp.uint64)
+        struct.kinds = wp.from_torch(self._kinds)
+        struct.index = wp.from_torch(self._index)
+        struct.matchup = wp.from_torch(self.matchup)
+
+
+def _write(rows: Any, values: Tensor | np.ndarray | Sequence[int]) -> None:
+    """Copy numbers into the first rows of a table, see `host_view`."""
+    rows[: len(values)] = values if isinstance(rows, np.ndarray) else torch.as_tensor(values)
+
+
+def _check_buffers(core: RolloutCore, trace: RolloutTrace | EpisodeResults, draws: bool) -> None:
+    """Raise ConfigError if buffers do not fit the environments.
+
+    Args:
+        core: The environments.
+        trace: The buffers.
+        draws: Worlds draw matchups, which the buffers hold.
+    """
+    if isinstance(trace, EpisodeResults):
+        return
+    if not isinstance(trace, RolloutTrace):
+        raise ConfigError(f"{core.id}: trace: expected a RolloutTrace, see RolloutTrace.allocate, got {shown(trace)}")
+    steps, agents = len(trace.reward), core.num_envs * core.num_agents
+    rows = len(trace.final_obs) - 1
+    layout = trace_layout(core, steps, rows // agents, draws or len(trace.matchup) > 0)
+    for name, expected in layout.items():
+        tensor = getattr(trace, name)
+        if expected is None:
+            if tensor is not None:
+                raise ConfigError(f"{core.id}: trace.{name}: expected None, got {shown(tensor)}")
+        elif not plain(tensor) or (tuple(tensor.shape), tensor.dtype, tensor.device) != (*expected, core.device):
+            form = f"{expected[1]} {expected[0]} on {core.device}"
+            hint = "allocate the buffers by RolloutTrace.allocate"
+            raise ConfigError(f"{core.id}: trace.{name}: expected {form}, got {describe_tensor(tensor)}; {hint}")
+        elif not tensor.is_contiguous():
+            raise ConfigError(f"{core.id}: trace.{name}: expected a contiguous tensor, got strides {tensor.stride()}")
+
+
+def _check_policies(
+    core: RolloutCore, policies: Sequence[KernelPolicy], index: Tensor | np.ndarray, repeated: bool
+) -> np.ndarray:
+    """Raise ConfigError if weights are not where kernels read them, or an index is out of range.
+
+    Args:
+        core: The environments.
+        policies: P policies.
+        index: (A,) or (R, A) int, policy of every agent.
+        repeated: World i plays matchup i, which must exist.
+
+    Returns:
+        The index on the host, (1, A) or (R, A).
+    """
+    for policy in policies:
+        if policy.weights.device != core.device:
+            actual = f"weights on {policy.weights.device}"
+            raise ConfigError(
+                f"{core.id}: KernelPolicy: expected weights on {core.device}, got {actual}; move them there"
+            )
+    numbers = index if isinstance(index, np.ndarray) else index.detach().cpu().numpy()
+    if (
+        numbers.ndim not in (1, 2)
+        or numbers.shape[-1] != core.num_agents
+        or (repeated and len(numbers) < core.num_envs)
+    ):
+        expected = f"({core.num_envs if repeated else 'R'}, {core.num_agents})"
+        raise ConfigError(f"{core.id}: index: expected the policies of all agents {expected}, got {numbers.shape}")
+    low, high = np.minimum.reduce(numbers, None), np.maximum.reduce(numbers, None)
+    if numbers.dtype.kind == "f" or low < NO_POLICY or high >= len(policies):
+        actual = f"{index.dtype} from {low} to {high}"
+        raise ConfigError(f"{core.id}: index: expected ints from {NO_POLICY} to {len(policies) - 1}, got {actual}")
+    return numbers.reshape(-1, core.num_agents)
+
+
+def misfit(core: RolloutCore, name: str, kind: PolicyKind) -> str:
+    """Return why policies of a kind do not fit an agent, or an empty string."""
+    continuous = kind.continuous
+    if continuous != core.definition.rules.continuous:
+        return f"expected {core.action_kind} actions, got a {kind.head} policy"
+    space, width = core.action_spaces[name], core.observation_spaces[name].shape[0]
+    choices = core.num_choices[core.possible_agents.index(name)].tolist()
+    if kind.sizes != (space.shape if continuous else tuple(n for n in choices if n)):
+        return f"expected actions {space}, got sizes {kind.sizes}"
+    if isinstance(space, spaces.Box) and kind.bounded != space.is_bounded():
+        return f"expected actions {space}, got a policy of a box {'with' if kind.bounded else 'without'} bounds"
+    if not width <= kind.mlp.inputs <= core.obs_width:  # a policy of several groups has the width of the widest
+        expected = f"{width}" if width == core.obs_width else f"{width} to {core.obs_width}"
+        return f"expected {expected} observation entries, got {kind.mlp.inputs}"
+    return ""

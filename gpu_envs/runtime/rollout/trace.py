@@ -1,18 +1,67 @@
-"""Buffers that rollouts with policies in kernels fill."""
+"""Buffers that rollouts with policies in kernels fill: steps of all worlds, or the results of one episode each."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass, fields
-from typing import Any
+from functools import cached_property
+from typing import Any, Protocol
 
+import numpy as np
 import torch
 import warp as wp
+from gymnasium import spaces
 from torch import Tensor
 
-from gpu_envs.runtime.rollout.rollout_core import RolloutCore
+from gpu_envs.definition.environment import WorldView
+from gpu_envs.runtime.launcher import KernelLauncher
+from gpu_envs.utils.devices import host_view
+from gpu_envs.utils.settings import MAX_INT
 from warp_kernels.framework.policies import Trace
 
-__all__ = ["RolloutTrace", "trace_layout"]
+
+class RolloutCore(WorldView, Protocol):
+    """The part of :class:`gpu_envs.runtime.core.Core` that rollouts read and call, see there."""
+
+    possible_agents: tuple[str, ...]
+    """Names of the agents."""
+    groups: dict[str, tuple[int, ...]]
+    """Rows of the agents by group."""
+    observation_spaces: dict[str, spaces.Box]
+    """Flat observation space by agent."""
+    action_spaces: dict[str, spaces.Space[Any]]
+    """Action space by agent."""
+    obs_width: int
+    """Width D of the widest observation."""
+    action_kind: str
+    """"discrete", "multi_discrete" or "continuous"."""
+    action_mask: torch.Tensor | None
+    """Legal actions, (E, A, n) bool; None if all are legal."""
+    schedule: str
+    """"fused" or "phased"."""
+    fuse_fp: bool
+    """Whether the compiler may contract multiply-adds."""
+    _launcher: KernelLauncher
+    _started: bool
+
+    @property
+    def action_buffer(self) -> torch.Tensor:
+        """Actions of all agents, (E, A) or (E, A, K)."""
+        ...
+
+    @property
+    def is_recording(self) -> bool:
+        """Whether episodes are recorded."""
+        ...
+
+    def raise_pending_errors(self) -> None:
+        """Raise the error of an earlier illegal action."""
+        ...
+
+    def _mark_reset(self, keys: torch.Tensor | int | None, clock: torch.Tensor | int) -> None: ...
+
+    def _check_open(self) -> None: ...
+
+    def _begin_change(self) -> None: ...
 
 
 @dataclass(frozen=True)
@@ -125,3 +174,67 @@ def trace_layout(core: RolloutCore, num_steps: int, final_capacity: int, matchup
         "mask": None if mask is None else ((*after, mask.shape[2]), flag),
         "to_move": (after, flag) if turns else None,
     }
+
+
+@dataclass(frozen=True)
+class EpisodeResults:
+    """Results of the first episode of E worlds with A agents."""
+
+    finished: Tensor
+    """(E, A) bool, the episode of the agent has ended. Worlds do not play if it is set for all their agents."""
+    terminated: Tensor
+    """(E, A) bool, the rules ended it; otherwise a limit truncated it."""
+    episode_return: Tensor
+    """(E, A) float32."""
+    episode_length: Tensor
+    """(E, A) int32 [steps]."""
+    episode_results: Tensor
+    """(E, A, R) float32, declared results (`EnvDefinition.results`) at the end of the agent."""
+
+    @classmethod
+    def allocate(cls, core: RolloutCore) -> EpisodeResults:
+        """Allocate the buffers."""
+        shape = (core.num_envs, core.num_agents)
+
+        def zeros(dtype: torch.dtype, *more: int) -> Tensor:
+            return torch.zeros((*shape, *more), dtype=dtype, device=core.device)
+
+        results = zeros(torch.float32, len(core.definition.results))
+        return cls(zeros(torch.bool), zeros(torch.bool), zeros(torch.float32), zeros(torch.int32), results)
+
+    @property
+    def num_steps(self) -> int:
+        """Largest number of steps, which the buffers do not limit."""
+        return MAX_INT
+
+    @cached_property
+    def _rows(self) -> Any:
+        return host_view(self.finished)
+
+    @cached_property
+    def _return_rows(self) -> Any:
+        return host_view(self.episode_return)
+
+    def start(self, count: int) -> None:
+        """Let the first ``count`` worlds play an episode, and no others."""
+        self._rows[:count], self._rows[count:] = False, True
+
+    def num_finished(self, count: int) -> int:
+        """Return the number of worlds among the first ``count`` whose episode is over, after waiting for a GPU."""
+        ended = self._rows[:count]
+        if isinstance(ended, np.ndarray) and np.count_nonzero(ended) == ended.size:  # the fastest check
+            return count
+        return count if bool(ended.all()) else int(ended.all(1).sum())
+
+    def returns(self, count: int) -> np.ndarray:
+        """Return the returns of the first ``count`` worlds on the host, (count, A) float32; on a CPU without a copy."""
+        rows = self._return_rows[:count]
+        return rows if isinstance(rows, np.ndarray) else rows.cpu().numpy()
+
+    def struct(self) -> Any:
+        """Return Warp's struct over the buffers."""
+        trace = Trace()
+        trace.finished = wp.from_torch(self.finished)
+        for name in ("terminated", "episode_return", "episode_length", "episode_results"):
+            setattr(trace, name, wp.from_torch(getattr(self, name).unsqueeze(0)))
+        return trace

@@ -17,21 +17,18 @@ from torch import Tensor
 
 from gpu_envs.utils.progress import Progress
 from league.game import Game, require_two_player_zero_sum
-from league.psro.best_response_task import BestResponseTask
+from league.matchups.best_response import BestResponse, BestResponseTraining, LearnedResponse, progress_text
+from league.matchups.data_parallel import joined_shard
+from league.matchups.episode_tally import EpisodeTally
+from league.matchups.matchup_distribution import LEARNER, MatchupDistribution
 from league.psro.config import PSROConfig
-from league.psro.context import PSROContext
 from league.psro.variants.least_exploitable import LeastExploitable
 from league.psro.variants.standard import StandardVariant
-from league.rollout.best_response import BestResponse, BestResponseTraining, LearnedResponse, progress_text
-from league.rollout.data_parallel import joined_shard
-from league.rollout.episode_tally import EpisodeTally
-from league.rollout.matchup_distribution import LEARNER, MatchupDistribution
+from league.psro.work import BestResponseTask, PSROContext
 from league.solvers import MetaStrategy
 from trainers.config.train_config import TrainConfig
 from trainers.models.policy import PolicyProtocol
 from trainers.runner.initial_weights import Start
-
-__all__ = ["EXPLORED", "AnytimeVariant", "train_against_regret_minimizer"]
 
 EXPLORED = 0.1
 """Share of episodes with uniformly sampled opponents, so that the return against every opponent is estimated."""
@@ -48,7 +45,7 @@ class AnytimeVariant(StandardVariant):
 
     def tasks(self, context: PSROContext) -> list[BestResponseTask]:
         """Return the best responses of an iteration, with the functions that compute their opponents too."""
-        if self.config.oracle == "exact":
+        if self.config.has_exact_responses:
             return [dataclasses.replace(task, function=self._exact_response) for task in super().tasks(context)]
         return [self._learned_task(context, role) for role in self.game.roles]
 
@@ -58,7 +55,7 @@ class AnytimeVariant(StandardVariant):
         With exact responses it is one of all policies. With learned ones it is one of the policies at the start of the
         iteration, learned together with the responses.
         """
-        if self.config.oracle == "exact":
+        if self.config.has_exact_responses:
             return self.least_exploitable.meta_strategy(context)
         weights = []
         for index, seat in enumerate(self.game.seats):

@@ -22,17 +22,13 @@ from torch import Tensor
 
 from league.evaluation.payoff_filler import PayoffSamplingConfig, payoff_task
 from league.game import Game
+from league.matchups.matchups import MatchupResults
+from league.matchups.payoff_table import PayoffTable
 from league.psro.config import PSROConfig
-from league.psro.context import PSROContext
-from league.psro.store_update import ComputedUpdate, StoreUpdate
-from league.psro.variants.base import Work
 from league.psro.variants.pipeline import PipelineSegment, PipelineVariant, policy_state
-from league.rollout.matchups import MatchupResults
-from league.rollout.payoff_table import PayoffTable
+from league.psro.work import ComputedUpdate, PSROContext, StoreUpdate, Work
 from league.storage.run_config import table_of
 from league.storage.run_store import RunStore
-
-__all__ = ["AsyncPipelineVariant", "LevelProgress"]
 
 SEGMENT, PAYOFFS = "segment", "level-payoffs"
 """First words in the names of tasks: a segment of a level, and the payoffs of its policy after it."""

@@ -17,13 +17,9 @@ from gpu_envs.errors import ConfigError
 from league.exact.counterfactual_regret import solve_restricted_game
 from league.game import Game, require_two_player_zero_sum
 from league.psro.config import PSROConfig
-from league.psro.context import PSROContext
-from league.psro.store_update import NewPolicy, StoreUpdate
-from league.psro.variants.base import Work
 from league.psro.variants.standard import StandardVariant
+from league.psro.work import NewPolicy, PSROContext, StoreUpdate, Work
 from league.solvers import MetaStrategy
-
-__all__ = ["ExtensiveFormVariant"]
 
 
 class ExtensiveFormVariant(StandardVariant):
@@ -36,7 +32,7 @@ class ExtensiveFormVariant(StandardVariant):
         """Create the variant; raise ConfigError if the game is not two-player zero-sum, or responses are learned."""
         super().__init__(game, config)
         require_two_player_zero_sum(game, "xdo")
-        if config.oracle != "exact":
+        if not config.has_exact_responses:
             raise ConfigError(
                 f"variant='xdo': expected oracle='exact', got {config.oracle!r}; the restricted game needs the tree of "
                 "a small game, use variant='standard' with learned responses"

@@ -18,35 +18,23 @@ from torch import Tensor
 
 from gpu_envs.errors import ConfigError
 from league.evaluation.payoff_filler import PayoffSamplingConfig, payoff_task
-from league.executors import LazyValue, RemoteTask
+from league.executors.tasks import LazyValue, RemoteTask
 from league.game import Game
+from league.matchups.best_response import BestResponseTraining
+from league.matchups.data_parallel import joined_shard
+from league.matchups.episode_tally import EpisodeTally
+from league.matchups.matchup_distribution import MatchupDistribution
+from league.matchups.matchups import MatchupResults
+from league.matchups.payoff_table import PayoffTable
 from league.policies.team import TeamPolicy, policy_from_state
 from league.psro.config import PSROConfig
-from league.psro.context import PSROContext
-from league.psro.store_update import ComputedUpdate, NewPolicy, StoreUpdate, TrainingMatches
-from league.psro.variants.base import Work
 from league.psro.variants.standard import StandardVariant
-from league.rollout.best_response import BestResponseTraining
-from league.rollout.data_parallel import joined_shard
-from league.rollout.episode_tally import EpisodeTally
-from league.rollout.matchup_distribution import MatchupDistribution
-from league.rollout.matchups import MatchupResults
-from league.rollout.payoff_table import PayoffTable
+from league.psro.work import ComputedUpdate, NewPolicy, PSROContext, StoreUpdate, Work
 from league.storage.run_config import sizes, table_of
 from league.storage.run_store import derive_named_seed
 from trainers.base.state import State, to_device
 from trainers.config.train_config import TrainConfig
 from trainers.models.policy import Policy, PolicyProtocol
-
-__all__ = [
-    "PLAN",
-    "PipelineSegment",
-    "PipelineVariant",
-    "learner_state",
-    "opponent_state",
-    "policy_state",
-    "train_segment",
-]
 
 PLAN = {"lowest": list[str], "met": list[list[list[float]]]}
 """Fields of a plan's result, and their types: the roles whose lowest level trains, and by level the marginals of its
@@ -63,10 +51,10 @@ class PipelineVariant(StandardVariant):
     def __init__(self, game: Game, config: PSROConfig) -> None:
         """Create the variant; raise ConfigError if responses are exact, since these need no training."""
         super().__init__(game, config)
-        if config.oracle == "exact":
+        if config.has_exact_responses:
             raise ConfigError(
-                "variant='pipeline': expected oracle='learned', got 'exact'; exact responses need no training, use "
-                "variant='standard'"
+                f"variant='pipeline': expected oracle='learned', got {config.oracle!r}; exact responses need no "
+                "training, use variant='standard'"
             )
         self.depth: int = config.pipeline_depth
 
@@ -239,7 +227,7 @@ class PipelineVariant(StandardVariant):
         }
         tally, mean_return = learned.tally, learned.tally.mean_return()
         among_fixed = (tally.matchups < fixed).all(1)  # the higher levels have no index yet
-        matches = TrainingMatches(role, tally.matchups[among_fixed], tally.count[among_fixed])
+        matches = role, tally.matchups[among_fixed], tally.count[among_fixed]
         result |= {"steps": learned.steps, "episodes": int(tally.count.sum()), "return": mean_return}
         message = f"{role}-{index}: return {mean_return:.3f}"
         return StoreUpdate(step, (), states, matches, result, steps=learned.steps, message=message)

@@ -21,21 +21,18 @@ from torch import Tensor
 from gpu_envs.utils.progress import Progress
 from league.evaluation.tabular_game import TabularGame
 from league.game import Game, is_two_player_zero_sum
+from league.matchups.best_response import BestResponse, BestResponseTraining, LearnedResponse, progress_text
+from league.matchups.data_parallel import joined_shard
+from league.matchups.matchup_distribution import MatchupDistribution
 from league.policies.mixture import MixturePolicy
-from league.psro.best_response_task import BestResponseTask
 from league.psro.config import PSROConfig
-from league.psro.context import PSROContext
 from league.psro.variants.least_exploitable import LeastExploitable
 from league.psro.variants.standard import StandardVariant
-from league.rollout.best_response import BestResponse, BestResponseTraining, LearnedResponse, progress_text
-from league.rollout.data_parallel import joined_shard
-from league.rollout.matchup_distribution import MatchupDistribution
+from league.psro.work import BestResponseTask, PSROContext
 from league.solvers import MetaStrategy
 from trainers.config.train_config import TrainConfig
 from trainers.models.policy import PolicyProtocol
 from trainers.runner.initial_weights import Start
-
-__all__ = ["SelfPlayVariant", "train_both_responses"]
 
 SELF_PLAY, AT_LAST = 0.5, 0.1
 """Shares of a response's episodes against the new policy: in all segments but the last, and in the last."""
@@ -47,7 +44,7 @@ class SelfPlayVariant(StandardVariant):
     def __init__(self, game: Game, config: PSROConfig) -> None:
         """Create the variant."""
         super().__init__(game, config)
-        exact = config.oracle == "exact" and config.meta_solver == "auto"
+        exact = config.has_exact_responses and config.meta_solver == "auto"
         self.least_exploitable: LeastExploitable | None = (
             LeastExploitable(game) if exact and is_two_player_zero_sum(game) else None
         )
@@ -60,7 +57,7 @@ class SelfPlayVariant(StandardVariant):
 
     def tasks(self, context: PSROContext) -> list[BestResponseTask]:
         """Return the best responses of an iteration; each adds an average policy of the next role."""
-        function = self._exact_response if self.config.oracle == "exact" else train_both_responses
+        function = self._exact_response if self.config.has_exact_responses else train_both_responses
         roles = self.game.roles
         num_segments = self.config.num_segments
         arguments = [

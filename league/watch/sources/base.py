@@ -13,8 +13,6 @@ from typing import Any, Protocol
 from gpu_envs.errors import GpuEnvsError
 from league.watch.rollouts import RolloutEnvironment
 
-__all__ = ["MIXTURE", "REREAD_FACTOR", "LatestSnapshot", "RunSource", "Snapshot"]
-
 MIXTURE = "meta-strategy"
 """Name of the policy that plays the final meta-strategy of a league: it samples a policy for every episode."""
 

@@ -12,8 +12,7 @@ import torch
 
 from gpu_envs.rendering.palette import role_colors
 from gpu_envs.runtime.core import Core
-from league.analysis.report import read_report
-from league.analysis.report_data import Report
+from league.analysis.report_data import Report, read_report
 from league.analysis.report_tables import page_tables
 from league.game import Game, Seat
 from league.leagues.league_state import read_players
@@ -24,8 +23,6 @@ from league.storage.run_store import RunStore
 from league.watch.sources.base import MIXTURE, Snapshot
 from trainers.models.policy import PolicyProtocol
 from trainers.storage import folder_lock
-
-__all__ = ["CURVES", "MAX_CELLS", "NUMBER", "LeagueRolloutEnvironment", "LeagueRun", "league_answers"]
 
 MAX_CELLS = 1_000_000
 """Maximum number of cells of a displayed payoff table."""

@@ -18,10 +18,8 @@ from league.watch.sources.base import Snapshot
 from trainers.base.serialization import read_json
 from trainers.config.train_config import TrainConfig, make_train_core, members_by_policy
 from trainers.models.policy import PolicyProtocol
-from trainers.storage import checkpoint, checkpoint_manifest, folder_lock
+from trainers.storage import checkpoint, folder_lock
 from trainers.storage.learning_curves import read_rows
-
-__all__ = ["MAX_ROWS", "MIN_IDLE", "RANDOM", "TrainingRolloutEnvironment", "TrainingRun", "metric_rows"]
 
 MAX_ROWS = 2000
 """Maximum number of points of a curve; of more, neighboring points are averaged."""
@@ -69,10 +67,10 @@ class TrainingRun:
         """
         self.path: Path = path
         self.folder: Path = path / "checkpoints"
-        file, last = path / checkpoint_manifest.CONFIG, checkpoint.every(self.folder)[-1:]
+        file, last = path / checkpoint.CONFIG, checkpoint.every(self.folder)[-1:]
         for saved in last or ([] if file.exists() else [checkpoint.find(path)]):
-            manifest = checkpoint_manifest.read_manifest(saved)
-            checkpoint_manifest.check_run(saved, manifest)
+            manifest = checkpoint.read_manifest(saved)
+            checkpoint.check_run(saved, manifest)
             self.recorded: dict[str, Any] = manifest.config
         if file.exists():
             self.recorded = read_json(file)
@@ -126,7 +124,7 @@ class TrainingRun:
         policies = {role: [RANDOM] for role in roles}
         for folder in checkpoint.every(self.folder):
             with contextlib.suppress(CheckpointError):  # a checkpoint was removed meanwhile
-                for name in checkpoint_manifest.read_manifest(folder).policies:
+                for name in checkpoint.read_manifest(folder).policies:
                     policies.get(name, []).append(folder.name)
         config = self.stage.config
         run = {

@@ -89,25 +89,20 @@ def test_list_describes_environments_of_a_family_within_80_columns(capsys, monke
         ("check SimpleTag-v0 --env-arg num_good", "--env-arg num_good: expected NAME=VALUE"),
         ("check SimpleTag-v0 --env-arg num_envs=3", "num_envs is no setting of the environment but of the runner"),
         ("render SimpleTag-v0 --env-arg num_envs=3", "but of the runner; use --num-envs"),
-        ("render SimpleTag-v0 --env-arg seed=3", "but of the runner; use --seed"),
         (
             "render SimpleTag-v0 --env-arg reuse_buffers=true",
             "--env-arg reuse_buffers=true: reuse_buffers is no setting",
         ),
         ("render SimpleTag-v0 --num-envs 0", "--num-envs: expected an int in [1, 2147483647], got 0"),
-        ("render SimpleTag-v0 --size 0", "--size: expected an int in [1, 2147483647], got 0"),
         ("render SimpleTag-v0 --steps 1.5", "render: --steps: expected an int, got '1.5'; see"),
         ("bench SimpleTag-v0 --seconds x", "bench: --seconds: expected a number, got 'x'; see"),
         ("list gams", "list: no family named 'gams'; did you mean games?"),
         ("render SimpleTag-v0 --output x.avi --steps 1", "path: expected a file with the suffix"),
         ("bench SimpleTag-v0 --env-arg device=cpu", "but of the runner; use --device"),
         ("bench SimpleTag-v0 --env-arg devices=cpu", "unexpected keyword argument 'devices'; run one process per GPU"),
-        ("bench SimpleTag-v0 --num-envs 0", "--num-envs: expected an int in [1, 2147483647], got 0"),
         ("bench SimpleTag-v0 --num-threads -1", "--num-threads: expected an int in [1, 2147483647], or None, got -1"),
         ("bench SimpleTag-v0 --schedule both", "--schedule: expected one of 'fused', 'phased', or None, got 'both'"),
-        ("bench SimpleTag-v0 --seconds -1", "--seconds: expected a finite number > 0, got -1.0"),
         ("bench SimpleTag-v0 --seconds 0", "--seconds: expected a finite number > 0, got 0.0"),
-        ("bench SimpleTag-v0 --seconds nan", "--seconds: expected a finite number > 0, got nan"),
         ("bench SimpleTag-v0 --env-arg num_good=1e400", "num_good: expected an int"),
     ],
 )
@@ -332,10 +327,10 @@ def test_python_m_gpu_envs_is_the_command():
 
 def test_package_has_all_names_of_its_all():
     import gpu_envs
-    from gpu_envs import api
+    from gpu_envs.views import batched
 
     exports = [getattr(gpu_envs, name) for name in gpu_envs.__all__]
     assert all(callable(export) or isinstance(export, ModuleType) for export in exports)
-    assert gpu_envs.make is api.make
+    assert gpu_envs.make is batched.make
     with pytest.raises(AttributeError, match="has no attribute 'mke'"):
         gpu_envs.mke  # noqa: B018

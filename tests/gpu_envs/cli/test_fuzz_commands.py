@@ -5,11 +5,12 @@ import io
 import itertools
 
 import pytest
-from fuzz import TEXTS
 
 from gpu_envs.cli import main
 
 pytestmark = [pytest.mark.slow, pytest.mark.filterwarnings("ignore")]
+TEXTS = ("", "x", "-1", "0", "1.5", "nan", "inf", "None", "True", "[]", "{}", "a\nb", "2147483648", str(2**70), "é")
+"""Values of options."""
 
 RUN = [
     "--num-envs=2",
@@ -55,6 +56,7 @@ COMMANDS = {
     "clone": (["nothing"], ["--run-dir={}", "--seed={}", "{}"]),
     "tune": (["Nothing-v0"], ["--run-dir={}", "--seed={}", "{}"]),
     "league": (["Nothing-v0"], ["--run-dir={}", "--seed={}", "{}"]),
+    "play": (["Nothing-v0"], ["--as={}", "--opponents={}", "--env-arg={}", "--seed={}", "--port={}", "{}"]),
     "watch": (["nothing"], ["--port={}", "{}"]),
 }  # fmt: skip
 WORK = ("list", "bench", "render", "new", "train", "eval", "export")

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from gpu_envs.cli import dispatch
-from gpu_envs.cli.streams import MIN_COLUMNS, READABLE
+from gpu_envs.cli.dispatch import MIN_COLUMNS, READABLE
 from gpu_envs.utils.paths import utf8_name
 
 ROOT = Path(__file__).parents[3]

@@ -2,10 +2,10 @@
 
 import pytest
 import torch
+from small_environments import SMALL
 
 from gpu_envs.rendering.scene import RED, Scene, circles
 from gpu_envs.runtime.factory import make_core
-from tests.small_environments import SMALL
 
 NOWHERE = {
     "ClimbingGame-v0",

@@ -166,15 +166,6 @@ def test_invalid_scenes_raise():
         rasterize(several_worlds(), 0)
 
 
-def test_scenes_are_data():
-    scene = several_worlds()
-    with pytest.raises(dataclasses.FrozenInstanceError):
-        scene.margin = 0.0  # type: ignore[misc]
-    shapes = scene.shapes.clone()
-    rasterize(scene, 16)
-    assert torch.equal(scene.shapes, shapes)
-
-
 @pytest.mark.parametrize(
     ("env_id", "settings"),
     [("TagGridworld-v0", {}), ("TagContinuous-v0", {"num_runners": 1, "starting_directions": (0, 1)})],
@@ -217,23 +208,3 @@ def test_gpu_frames_equal_cpu_frames():
     stream.synchronize()
     assert frames.is_cuda
     assert (frames.cpu().int() - expected).abs().max() <= 2  # contracted multiply-adds
-
-
-def test_mpe_camera_zooms_out():
-    """An agent far out stays in the picture; discs shrink with the rest, or keep their size where that is asked for."""
-    counts = {}
-    for rescaling in (True, False):
-        core = make_core("SimpleSpread-v0", 2, "cpu", seed=0, dynamic_rescaling=rescaling)
-        core.reset()
-        core.world_state["pos"][:] = torch.tensor([[-0.5, 0], [0, 0.5], [0.5, 0], [0, -0.5], [-0.5, -0.5], [0.5, 0.5]])
-        core.world_state["pos"][1, 0] = torch.tensor([4.0, -4.0])
-        frames = core.render_frames((0, 1), 128).astype(int)
-        blue = frames[..., 2] - frames[..., 0] > 100
-        counts[rescaling] = blue.sum((1, 2))
-        rows, columns = blue[1].nonzero()
-        assert rows.max() > 110
-        assert columns.max() > 110
-    near, far = counts[True]
-    assert 0 < far < 0.3 * near
-    near, far = counts[False]
-    assert abs(far - near) < 0.2 * near

@@ -3,11 +3,11 @@
 import numpy as np
 import pytest
 import torch
+from small_environments import SMALL
 
 from gpu_envs.errors import ConfigError
 from gpu_envs.rendering.trails import TrailRenderer
 from gpu_envs.runtime.factory import make_core
-from tests.small_environments import SMALL
 from warp_kernels.drawing import rasterizer
 
 TAG = {"num_taggers": 1, "num_runners": 2, "grid_length": 10.0, "episode_length": 50}

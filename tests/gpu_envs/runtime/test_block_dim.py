@@ -98,9 +98,8 @@ def test_setting_changes_nothing_on_a_cpu():
 
 @pytest.mark.parametrize("value", [16, 48, 512, 0, -32, 64.0, "64", True])
 def test_other_sizes_are_refused(value):
-    with pytest.raises(errors.ConfigError, match=r"block_dim: expected 32, 64, 128, 256 or None, got ") as info:
+    with pytest.raises(errors.ConfigError, match=r"block_dim: expected one of 32, 64, 128, 256, or None, got "):
         make_core("SimpleTag-v0", 2, "cpu", block_dim=value)
-    assert "\n" not in str(info.value)
 
 
 @pytest.mark.optimized

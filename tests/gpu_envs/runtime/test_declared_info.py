@@ -1,4 +1,7 @@
-"""Declared entries of info describe the step, before autoreset; agents that leave keep the values of their end."""
+"""Declared entries of info and final global states describe the step before autoreset.
+
+Agents that leave keep the values of their end. Critics value episodes that were cut by the final state.
+"""
 
 import climbers
 import pytest
@@ -19,9 +22,9 @@ def registered(monkeypatch):
     announce(monkeypatch, "Climbers-v0", climbers)
 
 
-def climb(core):
-    """Step with the choices 2 and 1; return info."""
-    return core.step(torch.tensor([[2, 1]] * core.num_envs))[4]
+def climb(core, choices=(2, 1)):
+    """Step with the same choices in all worlds."""
+    return core.step(torch.tensor([choices] * core.num_envs))
 
 
 @pytest.mark.parametrize("schedule", ["fused", "phased"])
@@ -32,7 +35,7 @@ def test_info_has_the_values_of_an_agents_end_until_its_world_starts_an_episode(
     assert info["height"].tolist() == [[0, 0]] * 3
     for _ in range(3):
         for heights in EPISODE:
-            info = climb(core)
+            *_, info = climb(core)
             assert info["height"].tolist() == [heights] * 3
             assert info["score"].tolist() == [[0.5 * height for height in heights]] * 3
             assert info["point"].tolist() == [[[height, -height] for height in heights]] * 3
@@ -41,7 +44,7 @@ def test_info_has_the_values_of_an_agents_end_until_its_world_starts_an_episode(
         assert info["log"][0, :, 1].tolist() == [3, 5]
         assert core.episode_results.tolist() == [[[6.0, 1.0], [5.0, 1.0]]] * 3
         if autoreset == "next_step":
-            assert climb(core)["height"].tolist() == [[0, 0]] * 3
+            assert climb(core)[4]["height"].tolist() == [[0, 0]] * 3
         if autoreset == "disabled":
             mask = torch.tensor([True, False, True])
             _, info = core.reset(reset_mask=mask)
@@ -57,7 +60,7 @@ def test_restored_state_shows_the_values_of_agents_that_have_left():
     for _ in range(3):
         climb(first)
     second.set_state(first.get_state())
-    assert climb(second)["height"].tolist() == climb(first)["height"].tolist() == [[6, 4]] * 2
+    assert climb(second)[4]["height"].tolist() == climb(first)[4]["height"].tolist() == [[6, 4]] * 2
     earlier = {name: tensor for name, tensor in first.get_state().items() if name not in first._buffers.shows_results}
     second.set_state(earlier)  # a state of a version without these entries
 
@@ -145,7 +148,75 @@ def test_results_that_are_no_entries_of_info_or_no_numbers_are_refused():
     from dataclasses import replace
 
     definition = climbers.build(climbers.Config())
-    with pytest.raises(ConfigError, match=r"results: expected names of info, got 'wins'"):
+    with pytest.raises(ConfigError, match=r"results: expected names of info or fields of State, got 'wins'"):
         replace(definition, results=("wins",))
     with pytest.raises(ConfigError, match=r"results: expected a number per agent \(2,\), got 'log' \(2, 2\)"):
         replace(definition, results=("log",))
+
+
+def keeping(**settings):
+    """Return a core that keeps final states."""
+    core = gpu_envs.make("Climbers-v0", settings.pop("num_envs", 3), "cpu", **settings).core
+    core.keep_final_state()
+    core.reset(seed=0)
+    return core
+
+
+@pytest.mark.parametrize("schedule", ["fused", "phased"])
+@pytest.mark.parametrize("autoreset", ["same_step", "next_step", "disabled"])
+def test_final_state_is_that_of_the_last_step_and_never_aliased(schedule, autoreset):
+    core = keeping(schedule=schedule, autoreset=autoreset)
+    for _ in range(2):
+        for _ in range(4):
+            climb(core)
+        *_, truncated, _ = climb(core)
+        assert truncated.tolist() == [[False, True]] * 3
+        # agent 0 has left in step 3, after which its height is GONE; agent 1 was cut at 5, and is valued as alive
+        final = core.final_state()
+        assert final.tolist() == [[climbers.GONE, 5, 0, 1]] * 3
+        assert core.alive.all() == (autoreset == "same_step")
+        if autoreset == "same_step":
+            assert core.state().tolist() == [[0, 0, 1, 1]] * 3
+        if autoreset == "next_step":
+            climb(core)
+        if autoreset == "disabled":
+            core.reset()
+        core.random_rollout(2)
+        assert final.tolist() == [[climbers.GONE, 5, 0, 1]] * 3
+        assert core.final_state().tolist() == final.tolist()  # until the next end
+        core.reset()
+
+
+def test_agents_that_the_rules_end_are_not_alive_in_the_final_state():
+    core = keeping(top=2)
+    assert climb(core, (2, 2))[2].all()
+    assert core.final_state().tolist() == [[2, 2, 0, 0]] * 3
+
+
+def test_random_rollouts_keep_equal_final_states():
+    stepped, played = keeping(num_envs=5), keeping(num_envs=5)
+    for _ in range(10):
+        stepped.step(stepped.sample_actions())
+    played.random_rollout(10)
+    assert stepped.final_state().any()
+    assert torch.equal(stepped.final_state(), played.final_state())
+
+
+def test_joined_observations_have_their_final_state_without_being_asked():
+    core = gpu_envs.make("Climbers-v0", 2, "cpu", has_state=False).core
+    core.reset(seed=0)
+    for _ in range(5):
+        climb(core)
+    assert core.final_state().tolist() == [[0, 5]] * 2  # agent 0 has left before: it observes 0
+    assert core.state().tolist() == [[0, 0]] * 2
+
+
+def test_final_state_that_was_not_kept_is_an_error_and_costs_no_step():
+    core = gpu_envs.make("Climbers-v0", 2, "cpu").core
+    core.reset(seed=0)
+    with pytest.raises(ConfigError, match=r"final global states are not kept; call keep_final_state\(\) first"):
+        core.final_state()
+    steps = core._launcher.program.step
+    core.keep_final_state()
+    assert core._launcher.program.step != steps
+    assert "io.final_state" not in core.get_state()

@@ -3,17 +3,11 @@
 import pytest
 import torch
 from played import assert_same, play
-from toy import announce
 
 from gpu_envs import errors
 from gpu_envs.runtime.factory import make_core
 
 RANGES = {"good_max_speed": (0.5, 1.5), "tag_reward": (10.0, 10.0)}
-
-
-@pytest.fixture
-def toys(monkeypatch):
-    announce(monkeypatch)
 
 
 def make(num_envs=16, **settings):
@@ -125,9 +119,8 @@ def test_randomized_parameters_cannot_be_set():
     ],
 )
 def test_invalid_ranges_raise(ranges, words):
-    with pytest.raises(errors.ConfigError, match=words) as caught:
+    with pytest.raises(errors.ConfigError, match=words):
         make(domain_randomization=ranges)
-    assert "\n" not in str(caught.value)
 
 
 def test_ranges_keep_to_the_limits_of_settings():

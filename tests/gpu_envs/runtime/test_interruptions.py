@@ -57,13 +57,37 @@ def make(kind):
     return gpu_envs.make("SimpleTag-v0", WORLDS, "cpu", schedule=schedule, threads=2 if threads else 1, **settings).core
 
 
+@pytest.fixture
+def parallel(monkeypatch):
+    """Use several threads in every run."""
+    monkeypatch.setattr(thread_pool.ThreadingHeuristic, "parallel", lambda heuristic: True)
+
+
+def interrupt_every_line(core, call, initial, after, check_refused=lambda: None):
+    """Call a function from a state, interrupted at every line in turn; return the number of ends by outcome."""
+    outcomes = {"before": 0, "after": 0, "refused": 0}
+    while True:
+        core.set_state(initial)
+        if not interrupted(call, sum(outcomes.values())):
+            break
+        try:
+            state = core.get_state()
+        except ResetNeededError:
+            outcomes["refused"] += 1
+            check_refused()
+            continue
+        outcomes["before" if same(state, initial) else "after"] += 1
+        assert same(state, initial) or same(state, after)
+    assert same(core.get_state(), after)
+    return outcomes
+
+
 @pytest.mark.parametrize(
     "kind",
     ["fused", "phased", "fused on threads", pytest.param("phased on threads", marks=pytest.mark.slow)],
 )
 @pytest.mark.parametrize("name", ["step", "reset", "partial reset", "random rollout"])
-def test_interrupted_call_is_whole_or_needs_a_reset(kind, name, monkeypatch):
-    monkeypatch.setattr(thread_pool.ThreadingHeuristic, "parallel", lambda heuristic: True)
+def test_interrupted_call_is_whole_or_needs_a_reset(parallel, kind, name):
     core = make(kind)
     first, _ = core.reset(seed=3)
     core.random_rollout(STEPS)
@@ -78,52 +102,28 @@ def test_interrupted_call_is_whole_or_needs_a_reset(kind, name, monkeypatch):
     call()
     after = core.get_state()
     assert not same(initial, after)
-    outcomes = {"before": 0, "after": 0, "refused": 0}
-    line = 0
-    while True:
-        core.set_state(initial)
-        if not interrupted(call, line):
-            break
-        line += 1
-        try:
-            state = core.get_state()
-        except ResetNeededError:
-            outcomes["refused"] += 1
-            for refused in (core.get_state, lambda: core.step(action), lambda: core.reset(reset_mask=mask)):
-                with pytest.raises(ResetNeededError, match=r"has interrupted a call.*; call reset\(\) first"):
-                    refused()
-            assert torch.equal(core.reset(seed=3)[0], first)
-            continue
-        outcomes["before" if same(state, initial) else "after"] += 1
-        assert same(state, initial) or same(state, after)
+
+    def check_refused():
+        for refused in (core.get_state, lambda: core.step(action), lambda: core.reset(reset_mask=mask)):
+            with pytest.raises(ResetNeededError, match=r"has interrupted a call.*; call reset\(\) first"):
+                refused()
+        assert torch.equal(core.reset(seed=3)[0], first)
+
+    outcomes = interrupt_every_line(core, call, initial, after, check_refused)
     if "threads" in kind:  # the number of lines depends on how many parts the other thread performs
         del outcomes["after"]
     assert min(outcomes.values()) > 0, outcomes
-    assert same(core.get_state(), after)
 
 
-def test_interrupted_rollout_of_policies_is_whole_or_needs_a_reset(monkeypatch):
-    monkeypatch.setattr(thread_pool.ThreadingHeuristic, "parallel", lambda heuristic: True)
+def test_interrupted_rollout_of_policies_is_whole_or_needs_a_reset(parallel):
     core = rollout_cases.make_core("discrete", num_envs=64, threads=2)
     policies = rollout_cases.make_policies(core)[1]
     initial = core.get_state()
     trace = core.rollout(policies, STEPS)
     after = core.get_state()
     core.rollout(policies, STEPS, trace)  # prepares the launches of these buffers
-    line, refused = 0, 0
-    while True:
-        core.set_state(initial)
-        if not interrupted(lambda: core.rollout(policies, STEPS, trace), line):
-            break
-        line += 1
-        try:
-            state = core.get_state()
-        except ResetNeededError:
-            refused += 1
-        else:
-            assert same(state, initial) or same(state, after)
-    assert refused > 0
-    assert same(core.get_state(), after)
+    outcomes = interrupt_every_line(core, lambda: core.rollout(policies, STEPS, trace), initial, after)
+    assert outcomes["refused"] > 0
 
 
 def test_interrupted_step_in_place_is_whole_or_needs_a_reset():
@@ -132,20 +132,7 @@ def test_interrupted_step_in_place_is_whole_or_needs_a_reset():
     core.sample_actions()
     initial = core.get_state()
     core.step_in_place()
-    after = core.get_state()
-    line, refused = 0, 0
-    while True:
-        core.set_state(initial)
-        if not interrupted(core.step_in_place, line):
-            break
-        line += 1
-        try:
-            state = core.get_state()
-        except ResetNeededError:
-            refused += 1
-        else:
-            assert same(state, initial) or same(state, after)
-    assert refused > 0
+    assert interrupt_every_line(core, core.step_in_place, initial, core.get_state())["refused"] > 0
 
 
 def test_refused_action_interrupts_nothing():

@@ -88,11 +88,6 @@ def test_largest_value_of_every_setting_raises_or_allocates_nothing(env_ids):
             assert "accepted" not in verdict or setting == "TagContinuous-v0|grid_length", setting
 
 
-def test_make_with_too_large_observations_raises_at_once():
-    with pytest.raises(errors.ConfigError, match=r"^SimpleTag-v0: obs \(1, 1000003, \d+\): expected rows of at most"):
-        gpu_envs.make("SimpleTag-v0", num_good=10**6)
-
-
 def test_more_worlds_than_memory_holds_raise_before_any_is_allocated(env_id, small_core, monkeypatch):
     monkeypatch.setattr(struct_buffers, "memory", lambda device: 1e9)
     monkeypatch.setattr(torch, "zeros", lambda *_, **__: pytest.fail("memory is allocated"))

@@ -1,13 +1,9 @@
 """TagContinuous with many agents: the cell search equals brute force bit for bit."""
 
-import inspect
-import itertools
 import math
-from dataclasses import replace
 
 import numpy as np
 import pytest
-import test_conformance
 import torch
 import warp as wp
 from many_agents import SMALL, many_agents
@@ -18,11 +14,8 @@ from gpu_envs.definition.registry import find
 from gpu_envs.envs.tag.tag_continuous import choose_search
 from gpu_envs.errors import ConfigError
 from gpu_envs.runtime import kernels
-from gpu_envs.runtime.factory import LIMIT_NAMES, make_core
-from gpu_envs.testing import env_checker, phase_diagnosis
+from gpu_envs.runtime.factory import make_core
 from gpu_envs.utils.settings import build_config
-from warp_kernels.episode import IO
-from warp_kernels.rules import agent_phase
 
 ID = "TagContinuous-v0"
 
@@ -45,41 +38,24 @@ def assert_same(left, right):
 # ---------------------------------------------------------------- the same answer
 
 
+SIZES = {  # settings, worlds, steps
+    "small": ({name: value for name, value in SMALL.items() if name != "neighbor_search"}, 40, 30),
+    "11 agents": (many_agents(11, 1, taggers=5, episode_length=20), 60, 60),
+    "17 agents": (many_agents(17, 16, episode_length=20), 40, 60),
+    "120 agents": (many_agents(120, 16, reach=1.5, spacing=0.3, episode_length=25), 6, 60),
+    "200 agents": (many_agents(200, 10, taggers=150, reach=0.2, max_acceleration=0.3), 6, 60),
+    "300 agents": (many_agents(300, 5, reach=50.0, runner_exits_game_after_tagged=False), 3, 30),
+    "500 agents": (many_agents(500, 20, spacing=30.0, reach=20.0, taggers=60), 3, 40),
+}
+QUICK_SIZES = ("small", "300 agents")
+
+
 @pytest.mark.variations
 @pytest.mark.parametrize(
     ("settings", "num_envs", "steps"),
     [
-        ({name: value for name, value in SMALL.items() if name != "neighbor_search"}, 40, 30),
-        pytest.param(many_agents(11, 1, taggers=5, episode_length=20), 60, 60, marks=pytest.mark.slow, id="11 agents"),
-        pytest.param(many_agents(17, 16, episode_length=20), 40, 60, marks=pytest.mark.slow, id="17 agents"),
-        pytest.param(
-            many_agents(60, 3, taggers=20, reach=0.9, episode_length=30), 20, 70, marks=pytest.mark.slow, id="60 agents"
-        ),
-        pytest.param(
-            many_agents(120, 16, reach=1.5, spacing=0.3, episode_length=25),
-            6,
-            60,
-            marks=pytest.mark.slow,
-            id="120 agents",
-        ),
-        pytest.param(
-            many_agents(200, 10, taggers=150, reach=0.2, max_acceleration=0.3),
-            6,
-            60,
-            marks=pytest.mark.slow,
-            id="200 agents",
-        ),
-        (many_agents(300, 5, reach=50.0, runner_exits_game_after_tagged=False), 3, 30),
-        pytest.param(
-            many_agents(500, 20, spacing=30.0, reach=20.0, taggers=60), 3, 40, marks=pytest.mark.slow, id="500 agents"
-        ),
-        pytest.param(
-            many_agents(2000, 10, reach=0.8, episode_length=30),
-            2,
-            45,
-            marks=[pytest.mark.slow, pytest.mark.optimized],
-            id="2000 agents",
-        ),
+        pytest.param(*case, id=name, marks=[pytest.mark.slow] * (name not in QUICK_SIZES))
+        for name, case in SIZES.items()
     ],
 )
 def test_cell_search_equals_brute_force(settings, num_envs, steps):
@@ -162,62 +138,10 @@ def test_starts_outside_of_the_square_work():
 # ---------------------------------------------------------------- the laws
 
 
-LAWS = [(name, law) for name, law in vars(test_conformance).items() if name.startswith("test_")]
-
-
-def _variants():
-    """Yield the variants of every conformance check."""
-    for name, law in LAWS:
-        if "small_core" in inspect.signature(law).parameters:
-            marks = [mark.args for mark in getattr(law, "pytestmark", []) if mark.name == "parametrize"]
-            marks = [(names, values) for names, values in marks if names != "env_id"]
-            for words in itertools.product(*(values for _, values in marks)):
-                arguments = dict(zip((name for name, _ in marks), words, strict=True))
-                yield pytest.param(law, arguments, id="-".join((name.removeprefix("test_"), *words)))
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize(("law", "arguments"), list(_variants()))
-def test_phase_isolation_holds_in_cells(law, arguments, monkeypatch):
-    """The laws of tests/gpu_envs/runtime/test_conformance.py, one by one."""
-
-    def small_core(env_id, num_envs=16, **settings):
-        small = SMALL
-        if "max_episode_steps" in settings:  # the limit of the original environment is another name of it
-            small = {name: value for name, value in SMALL.items() if name not in LIMIT_NAMES}
-        return make_core(env_id, num_envs, "cpu", **{"seed": 0, **small, **settings})
-
-    fixtures = {"monkeypatch": monkeypatch} if "monkeypatch" in inspect.signature(law).parameters else {}
-    law(ID, small_core, **arguments, **fixtures)
-
-
 @pytest.mark.slow
 def test_cell_search_conforms():
     """The laws of `check_env`, which has other schedules and orders of siblings among them."""
     gpu_envs.check_env(ID, **SMALL)
-
-
-@pytest.mark.slow
-def test_phase_violation_is_reported_by_phase_name():
-    """The grid's arrays may depend on the order of siblings; a flaw that follows them is still found and named."""
-    kind, build = find(ID).load()
-
-    def flawed(config):
-        d = build(config)
-        Params, State = d.rules.params, d.rules.state
-
-        @wp.func
-        def peek(params: Params, state: State, io: IO, env: int, agent: int):
-            state.speed[env, agent] = state.speed[env, (agent + 1) % 13]
-
-        rules = replace(d.rules, key=f"{d.rules.key} flawed", phases=(*d.rules.phases, agent_phase(peek)))
-        return replace(d, rules=rules)
-
-    config = build_config(kind, SMALL, ID)
-    sound, broken = (env_checker.Subject(ID, config, definition(config)) for definition in (build, flawed))
-    assert phase_diagnosis.find_order_dependence(sound) == ""
-    assert phase_diagnosis.find_env_dependence(sound, 3) == ""
-    assert "phase peek (over agents): State.speed of " in phase_diagnosis.find_order_dependence(broken)
 
 
 # ---------------------------------------------------------------- choice of the search

@@ -8,9 +8,9 @@ import torch
 import gpu_envs
 from gpu_envs.errors import ConfigError, ResetNeededError
 from gpu_envs.runtime.rollout import fused_rollout
-from gpu_envs.runtime.rollout.episode_results import EpisodeResults
 from gpu_envs.runtime.rollout.kernel_policy import KernelPolicy
 from gpu_envs.runtime.rollout.policy_rollout import PolicyRollout
+from gpu_envs.runtime.rollout.trace import EpisodeResults
 
 WORLDS = 263  # no multiple of the number of shards
 GAMES = pytest.mark.parametrize(
@@ -80,8 +80,8 @@ def test_threads_with_memos_of_their_own_play_as_one_thread(monkeypatch):
 def forced(init):
     """Return an initialization of runs that use several threads."""
 
-    def parallel(self, num_parts, threads, heuristic, parallel=None):
-        init(self, num_parts, threads, heuristic, True)
+    def parallel(self, perform, num_parts, threads, heuristic):
+        init(self, perform, num_parts, threads, heuristic, True)
 
     return parallel
 

@@ -1,10 +1,7 @@
 """Rollouts with policies in kernels, compared with PyTorch and with single steps."""
 
-import itertools
-
 import pytest
 import torch
-from gymnasium import spaces
 from rollout_cases import CASES, equal, log_probs_of, make_core, make_policies, network_outputs
 
 from gpu_envs.errors import ConfigError
@@ -188,21 +185,6 @@ def test_actions_of_agents_steps_and_worlds_are_independent():
         expected = table.sum(1, keepdim=True) * table.sum(0) / table.sum()
         assert ((table - expected).square() / expected).sum() < 39.25, name  # 16 degrees of freedom
         assert expected.min() > 5
-
-
-@pytest.mark.parametrize(
-    ("widths", "settings", "message"),
-    [
-        ((18, 8, 4), {}, "expected 5 outputs"),
-        ((18, 8, 8, 8, 8, 5), {}, "hidden layers: expected 1 to 3, got 4"),
-        ((18, 129, 5), {}, "hidden widths: expected 1 to 128"),
-        ((18, 8, 5), {"activation": "gelu"}, "activation: expected one of tanh, relu, got 'gelu'"),
-    ],
-)
-def test_unsupported_policy_is_refused(widths, settings, message):
-    layers = [(torch.zeros(out, into), torch.zeros(out)) for into, out in itertools.pairwise(widths)]
-    with pytest.raises(ConfigError, match=message):
-        KernelPolicy.from_tensors(layers, spaces.Discrete(5), **settings)
 
 
 def test_policy_of_another_environment_is_refused():

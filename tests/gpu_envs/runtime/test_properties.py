@@ -102,16 +102,3 @@ def test_any_seed_and_shard_gives_equal_results(env_id, seed, offset, num_envs):
         for a, b in zip(left[:4], right[:4], strict=True):
             assert torch.equal(a[last:], b)
         assert torch.isfinite(left[0]).all()
-
-
-@QUICK
-@given(max_cycles=st.integers(1, 30), seed=SEEDS)
-def test_simple_tag_ends_at_its_time_limit(max_cycles, seed):
-    core = make_core("SimpleTag-v0", 2, "cpu", seed=seed, max_cycles=max_cycles)
-    core.reset()
-    for t in range(1, 2 * max_cycles + 1):
-        *_, truncated, info = core.step(core.sample_actions())
-        assert truncated.all() == (t % max_cycles == 0)
-        assert truncated.any() == truncated.all()
-        if truncated.any():
-            assert (info["episode_length"] == max_cycles).all()

@@ -111,9 +111,8 @@ def test_check_env_compares_legal_with_the_masks(nim, monkeypatch):
         r"^Nim-half-apart-v0: random_rollout is step after step: observe writes io\.obs alone, .*; "
         r"after \d+ steps \w+\.\w+ differs"
     )
-    with pytest.raises(errors.ConformanceError, match=words) as caught:
+    with pytest.raises(errors.ConformanceError, match=words):
         gpu_envs.check_env(nim("half apart"))
-    assert "\n" not in str(caught.value)
 
 
 def test_constants_of_each_world():
@@ -149,7 +148,7 @@ def test_rules_with_other_choices_than_the_spaces_raise():
     """The mistake of an author is reported when the environment is created."""
     definition = turns.build(turns.Config())
     wrong = replace(definition, rules=replace(definition.rules, num_choices=8))
-    with pytest.raises(ValueError, match=r"nim.*: rules.num_choices is 8, the action spaces say \[\[9\], \[9\]\]"):
+    with pytest.raises(ValueError, match=r"nim.*: rules.num_choices: expected \[\[9\], \[9\]\], .*, got 8"):
         Core(wrong, env_id="Nim-v0", config=turns.Config(), num_envs=1, device=torch.device("cpu"))
 
 

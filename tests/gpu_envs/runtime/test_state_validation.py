@@ -11,15 +11,11 @@ import torch
 import toy
 from small_environments import SMALL
 
-import gpu_envs
 from gpu_envs import errors
-from gpu_envs.definition import registry
 from gpu_envs.definition.environment import any_bits, index, integers
 from gpu_envs.definition.registry import list_envs
 from gpu_envs.runtime.core import Core
 from gpu_envs.runtime.factory import configured_definition
-from gpu_envs.testing import env_checker
-from gpu_envs.testing.conformance import check_state
 
 EXTREMES = (-1, 2**31 - 1, -(2**31))
 
@@ -40,7 +36,6 @@ def refused(core, state, *words):
     with pytest.raises(errors.CheckpointError) as caught:
         core.set_state(state)
     message = str(caught.value)
-    assert "\n" not in message
     for word in words:
         assert word in message, message
     assert all(torch.equal(previous[name], tensor) for name, tensor in core.get_state().items())
@@ -263,9 +258,8 @@ def test_recorded_episode_of_wrong_shape_raises(small_core, change, words):
             core.step(core.sample_actions())
     episode = recorder.take()[0]
     assert len(recorder.frames(episode, 16)) == len(episode)
-    with pytest.raises(errors.CheckpointError, match=f"^TicTacToe-v0: .*{words}") as caught:
+    with pytest.raises(errors.CheckpointError, match=f"^TicTacToe-v0: .*{words}"):
         recorder.frames(replace(episode, **change(episode)), 16)
-    assert "\n" not in str(caught.value)
 
 
 # ---------------------------------------------------------------- what an author declares
@@ -288,22 +282,3 @@ def test_integer_field_without_a_range_raises(monkeypatch):
         replace(configured_definition("CartPole-v1", None, {})[2], state={"motion": integers((), 0, 1)})
     with pytest.raises(errors.ConfigError, match=r"State\.cell: expected values in \[0, 4\], got 0 to 9"):
         replace(sound, state={"cell": index((3,), 5)}, initial={"cell": torch.tensor([0, 1, 9]).numpy()})
-
-
-def test_result_that_is_no_entry_of_info_raises():
-    with pytest.raises(errors.ConfigError, match=r"results: expected names of info, got 'won'"):
-        replace(toy.build(toy.Config()), results=("won",))
-
-
-def test_check_env_names_a_state_that_leaves_its_range(monkeypatch):
-    toy.announce(monkeypatch)
-    assert check_state in env_checker.LAWS
-    monkeypatch.setattr(env_checker, "LAWS", (check_state,))
-
-    def narrow(config):
-        return replace(toy.build(config), state={"cell": integers((3,), 0, 2)})
-
-    monkeypatch.setitem(registry._entries, "Toy-v0", replace(registry._entries["Toy-v0"], build=narrow))
-    words = r"^Toy-v0: State keeps to its declared ranges; state\.cell: expected values in \[0, 2\], got [34] in world"
-    with pytest.raises(errors.ConformanceError, match=words):
-        gpu_envs.check_env("Toy-v0")

@@ -1,57 +1,22 @@
-"""Phased kernels give equal results, bit for bit, in every order of the threads of a world."""
+"""Orders of the threads of a world, in which phased kernels give equal results; see also `test_planted_faults.py`."""
 
 from dataclasses import replace
 
 import pytest
-import torch
 import toy
 import turns
 import warp as wp
 from many_agents import SMALL as CELLS
 from small_environments import SMALL, SPECIAL
-from test_conformance import MOSTLY_SLOW
 
-from gpu_envs.definition.registry import find
 from gpu_envs.errors import ConformanceError
+from gpu_envs.runtime.factory import configured_definition
 from gpu_envs.testing.conformance import check_schedules
 from gpu_envs.testing.reference_checks import Subject
-from gpu_envs.utils.settings import build_config
 from warp_kernels.episode import IO
 from warp_kernels.framework.schedules import build
 from warp_kernels.framework.thread_orders import ORDERS, permutation, reorder
 from warp_kernels.rules import item_phase
-
-pytestmark = pytest.mark.representative
-
-EVERY_ORDER = pytest.mark.parametrize("order", ORDERS)
-
-
-def first_difference(subject, order, steps, num_envs=8):
-    """Return step and name of the first array that differs from the usual order's; None if all are equal."""
-    usual = subject.definition
-    reordered = replace(usual, rules=reorder(usual.rules, order))
-    left, right = (subject.core(num_envs, d, schedule="phased") for d in (usual, reordered))
-    for core in (left, right):
-        core.reset()
-    for step in range(steps + 1):
-        first, other = ({**core.get_state(), "state()": core.state()} for core in (left, right))
-        for name, value in first.items():
-            if not torch.equal(value, other[name]):
-                return step, name
-        actions = [core.sample_actions().clone() for core in (left, right)]
-        if not torch.equal(*actions):
-            return step, "sampled actions"
-        results = [core.step(action)[:4] for core, action in zip((left, right), actions, strict=True)]
-        if not all(map(torch.equal, *results)):
-            return step, "results"
-    return None
-
-
-def registered(env_id, settings):
-    """Return a registered environment with settings."""
-    kind, build_definition = find(env_id).load()
-    config = build_config(kind, settings, env_id)
-    return Subject(env_id, config, build_definition(config))
 
 
 def small(host, **config):
@@ -60,73 +25,23 @@ def small(host, **config):
     return Subject("Small-v0", config, host.build(config))
 
 
-@EVERY_ORDER
-@pytest.mark.parametrize("env_id", MOSTLY_SLOW)
-def test_no_sibling_order_matters(env_id, order):
-    assert first_difference(registered(env_id, SMALL[env_id]), order, steps=40) is None
+@pytest.mark.slow
+@pytest.mark.parametrize(("env_id", "settings"), [*SPECIAL, ("TagContinuous-v0", CELLS)])
+def test_no_sibling_order_matters_with_special_settings(env_id, settings):
+    """`test_check_env.py` checks the usual settings. With cells, the grid stores agents in the order of threads."""
+    subject = Subject(*configured_definition(env_id, None, SMALL[env_id] | settings), worlds=8, steps=40)
+    check_schedules(subject)
 
 
 @pytest.mark.slow
-@EVERY_ORDER
-@pytest.mark.parametrize(("env_id", "settings"), SPECIAL)
-def test_no_sibling_order_matters_with_special_settings(env_id, settings, order):
-    assert first_difference(registered(env_id, SMALL[env_id] | settings), order, steps=40) is None
+def test_no_sibling_order_matters_in_a_game_of_turns():
+    check_schedules(small(turns))
 
 
-@pytest.mark.slow
-@EVERY_ORDER
-def test_no_sibling_order_matters_in_cells(order):
-    """The grid stores agents of a cell in the order of their threads; what is read from it is the same."""
-    subject = registered("TagContinuous-v0", {**SMALL["TagContinuous-v0"], **CELLS})
-    assert first_difference(subject, order, steps=40) is None
-
-
-@pytest.mark.slow
-@EVERY_ORDER
-@pytest.mark.parametrize("host", [toy, turns])
-def test_no_sibling_order_matters_in_correct_small_environments(host, order):
-    assert first_difference(small(host), order, steps=20) is None
-
-
-# ---------------------------------------------------------------- planted races
-
-
-@EVERY_ORDER
-def test_race_between_agents_of_a_phase_is_found(order):
-    assert first_difference(small(toy, flaw="reads a sibling"), order, steps=20) is not None
-
-
-@EVERY_ORDER
-def test_race_between_observing_agents_is_found(order):
-    """A phase that the framework runs around the rules' own function."""
-    assert first_difference(peeking(), order, steps=20) is not None
-
-
-@EVERY_ORDER
-def test_race_between_items_is_found(order):
-    assert first_difference(passing_on(), order, steps=20) is not None
-
-
-@pytest.mark.slow
-def test_checker_names_the_racing_phase():
-    with pytest.raises(ConformanceError, match=r"reads what a sibling writes.*phase observe \(over agents\): io\.obs"):
-        check_schedules(peeking())
-
-
-def peeking():
-    """Return the toy whose agents observe a part of the next agent's observation."""
-    subject = small(toy)
-    d = subject.definition
-    Params, State = d.rules.params, d.rules.state
-    observe, count = d.rules.observe, d.rules.num_agents
-
-    @wp.func
-    def peek(params: Params, state: State, io: IO, env: int, agent: int):
-        observe(params, state, io, env, agent)
-        io.obs[env, agent, 1] = 0.5 * io.obs[env, agent, 1] + 0.5 * io.obs[env, (agent + 1) % count, 0]
-
-    rules = replace(d.rules, key=f"{d.rules.key} peeking", observe=peek)
-    return replace(subject, definition=replace(d, rules=rules))
+def test_race_between_items_is_named():
+    words = r"reads what a sibling writes.*phase take_over \(over its 7 items\): State\.cell"
+    with pytest.raises(ConformanceError, match=words):
+        check_schedules(passing_on())
 
 
 def passing_on():

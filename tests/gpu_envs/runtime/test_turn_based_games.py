@@ -2,7 +2,6 @@
 
 import dataclasses
 
-import gymnasium
 import pytest
 import torch
 import toy
@@ -213,12 +212,3 @@ def test_single_worlds_handle_illegal_actions_as_the_core(nim):
     assert rewards == {mover: -1.0, other: 1.0}
     assert all(terminated.values())
     assert not env.agents
-    learner = gymnasium.make(
-        "gpu_envs/Nim-v0", agent="player_0", opponents=lambda obs, mask: int(mask.nonzero()[0][-1])
-    )
-    for seed in range(4):
-        _, info = learner.reset(seed=seed)
-        for _ in range(4):
-            *_, ended, _, info = learner.step(int(info["action_mask"].nonzero()[0][0]))
-            if ended:
-                break

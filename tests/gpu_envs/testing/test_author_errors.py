@@ -58,7 +58,6 @@ def test_compile_error_begins_with_the_authors_line(tmp_path, monkeypatch, kind)
     assert match, str(caught.value)
     assert abs(int(match[1]) - line) <= (kind == "unsupported value")  # the change adds a line
     assert caught.value.__cause__ is not None
-    assert "\n" not in str(caught.value)
 
 
 @pytest.mark.parametrize(
@@ -94,8 +93,8 @@ def test_function_that_does_not_fit_its_place_is_named(tmp_path, monkeypatch, ol
     ids=["neither", "masks alone", "turns alone"],
 )
 def test_buffer_that_the_rules_do_not_have_is_refused_with_its_line(tmp_path, monkeypatch, old, buffer, words):
-    register_planted(monkeypatch, tmp_path, "nim", (old, ""))
-    line = 1 + next(i for i, text in enumerate(planted_source("nim").splitlines()) if f"io.{buffer}[" in text)
+    register_planted(monkeypatch, tmp_path, "turns", (old, ""))
+    line = 1 + next(i for i, text in enumerate(planted_source("turns").splitlines()) if f"io.{buffer}[" in text)
     start = re.escape(f"{tmp_path}/rules.py:{line}, observe: io.{buffer}: expected Rules({words}), got False")
     with pytest.raises(RulesError, match=f"^{start}"):
         gpu_envs.make(ENV_ID)
@@ -143,9 +142,8 @@ def test_definition_that_does_not_fit_its_structs_is_named(tmp_path, monkeypatch
     register_planted(
         monkeypatch, tmp_path, "walk", (old, new), ("import warp as wp", "import numpy as np\nimport warp as wp")
     )
-    with pytest.raises(ConfigError, match=words) as caught:
+    with pytest.raises(ConfigError, match=words):
         gpu_envs.make(ENV_ID)
-    assert "\n" not in str(caught.value)
 
 
 @pytest.mark.parametrize("command", [["check"], ["train", "--total-steps", "64"]])

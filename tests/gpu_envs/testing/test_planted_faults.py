@@ -141,7 +141,8 @@ def subject_of(walk, fault):
     return Subject(ENV_ID, config, walk.build(config), WORLDS, STEPS)
 
 
-QUICK = ("observation outside of its box", "state beyond its range", "write one beyond a row of io.obs",
+QUICK = ("observation outside of its box", "observation that is NaN", "no legal action", "state beyond its range",
+         "state that is never initialized", "read of another world", "write one beyond a row of io.obs",
          "read of a sibling that no observation shows", "random numbers by the place in the batch")  # fmt: skip
 
 
@@ -149,9 +150,8 @@ QUICK = ("observation outside of its box", "state beyond its range", "write one 
 def test_fault_is_found_and_named(walk, monkeypatch, fault):
     *_, law, words = FAULTS[fault]
     toy.announce(monkeypatch, ENV_ID, host=walk)
-    with pytest.raises(ConformanceError, match=f"^{ENV_ID}: .*{words}") as caught:
+    with pytest.raises(ConformanceError, match=f"^{ENV_ID}: .*{words}"):
         law(subject_of(walk, fault))
-    assert "\n" not in str(caught.value)
 
 
 @pytest.mark.slow
@@ -170,30 +170,22 @@ def test_environment_without_a_fault_passes(walk, law):
 
 # ---------------------------------------------------------------- turns and definitions
 
-TURN = "        io.to_move[env, agent] = mine\n        io.action_mask[env, agent, 0] = not mine\n"
 CHOICES = "spaces.Discrete(3) for"
 
 
 @pytest.mark.parametrize(
     ("base", "old", "new", "law", "words"),
     [
-        ("nim", "== agent, -1.0, 1.0)", "== agent, -0.5, 1.0)", TENSORS,
-         r"zero_sum: the rewards of all roles sum to 0; step \d+: the sum of rewards in world \d is 0\.5"),
-        ("nim", "io.to_move[env, agent] = mine", "io.to_move[env, agent] = False", TENSORS,
+        ("turns", "== agent, 1.0, -1.0)", "== agent, 0.5, -1.0)", TENSORS,
+         r"zero_sum: the rewards of all roles sum to 0; step \d+: the sum of rewards in world \d is -0\.5"),
+        ("turns", "io.to_move[env, agent] = moves", "io.to_move[env, agent] = False", TENSORS,
          "at least one agent is to move; step 0: to_move in world 0"),
-        ("nim", TURN, TURN.replace("not mine", "False").replace("mine", "True"), TENSORS,
-         "a living agent has a legal action; step 0: .* is False everywhere; to move: player_0, player_1"),
+        ("turns", "= state.stones[env, heap] > stones", "= False", TENSORS,
+         "a living agent has a legal action; step 0: .* is False everywhere; to move: player_"),
         ("walk", '"gain": 0.05', '"gain": 0.05 + np.random.random()', env_checker.check_build,
          "equal settings build equal environments; params: "),
-        ("walk", "box(3 + count, 0.0, 1.0)", "spaces.Discrete(3)", env_checker.check_definition, "Boxes of float32"),
-        ("walk", CHOICES, "spaces.Discrete(3, start=1) for", env_checker.check_definition, "start at 0"),
         ("walk", CHOICES, "spaces.Box(-1, 1, (1,)) for", env_checker.check_definition,
          "action spaces and rules.continuous agree"),
-        ("walk", '{"walker": tuple(range(count))}', '{"walker": (0, 1)}', env_checker.check_definition,
-         "every agent belongs to one group"),
-        ("walk", '        info=', '        roles={"walker": agents[:2]},\n        info=', env_checker.check_definition,
-         "every agent has one role"),
-        ("walk", '"walker_{index}"', '"walker_{index // 2}"', env_checker.check_definition, "a name of its own"),
     ],
 )  # fmt: skip
 def test_fault_of_a_game_or_a_definition_is_named(tmp_path, monkeypatch, base, old, new, law, words):

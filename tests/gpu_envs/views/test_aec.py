@@ -1,18 +1,13 @@
 """The AEC view: one agent acts at a time, and only agents that decide are asked."""
 
-import copy
-import pickle
-import warnings
 from types import SimpleNamespace
 
 import numpy as np
-import pettingzoo
 import pytest
 from pettingzoo.test import api_test, render_test, seed_test
 from pettingzoo.test.max_cycles_test import max_cycles_test
 from pettingzoo.utils import wrappers
-from pettingzoo_worlds import assert_equal, sample, small, toys, turns  # noqa: F401
-from small_environments import SMALL
+from pettingzoo_worlds import assert_equal, sample
 
 import gpu_envs
 from gpu_envs.definition.registry import list_envs
@@ -62,16 +57,6 @@ def test_pettingzoo_max_cycles_test_passes():
         return lambda **settings: make("SimpleTag-v0", **settings)
 
     max_cycles_test(SimpleNamespace(parallel_env=interface(gpu_envs.parallel_env), env=interface(gpu_envs.aec_env)))
-
-
-@pytest.mark.skipif(not hasattr(pettingzoo, "register"), reason="PettingZoo has a registry since 1.27")
-def test_pettingzoo_registry_has_all_ids(env_id):
-    full = f"gpu_envs/{env_id}"
-    with warnings.catch_warnings():
-        warnings.simplefilter("error")  # PettingZoo warns of a class that is no AECEnv
-        env = pettingzoo.make("aec", full, **SMALL[env_id])
-    assert env.metadata["name"] == env_id == str(env)
-    assert isinstance(env, pettingzoo.AECEnv)
 
 
 @pytest.mark.parametrize(
@@ -230,12 +215,3 @@ def test_hidden_tries_keep_the_player_selected():
     env.step(4)
     assert env.agent_selection == first
     assert env.observe(first)["action_mask"][4] == 0
-
-
-def test_copies_are_rebuilt_and_need_a_reset():
-    env = gpu_envs.aec_env("TicTacToe-v0")
-    env.reset(seed=0)
-    for twin in (copy.deepcopy(env), pickle.loads(pickle.dumps(env))):
-        assert twin.agents == []
-        twin.reset(seed=0)
-        assert_equal(twin.last(), env.last())

@@ -1,6 +1,5 @@
 """gymnasium.make: one controlled agent and its opponents."""
 
-import copy
 import re
 import warnings
 from functools import partial
@@ -9,10 +8,9 @@ import gymnasium
 import numpy as np
 import pytest
 import torch
-import toy
 from gymnasium.utils.env_checker import check_env
 from gymnasium.vector import AsyncVectorEnv
-from small_environments import GROUP, SMALL, lenient, refuses_illegal
+from small_environments import SMALL, group_of, lenient, refuses_illegal
 
 import gpu_envs
 from gpu_envs.errors import ActionError, ConfigError, ResetNeededError
@@ -22,16 +20,11 @@ pytestmark = pytest.mark.representative
 
 
 @pytest.fixture
-def toys(monkeypatch):
-    toy.announce(monkeypatch)
-
-
-@pytest.fixture
 def make_env(env_id):
-    """Return a function that makes this environment, small, for an agent of GROUP."""
+    """Return a function that makes this environment, small, for an agent of `group_of`."""
 
     def build(**settings):
-        learner = f"{GROUP[env_id]}_0"
+        learner = f"{group_of(env_id)}_0"
         settings = {"agent": learner, **SMALL[env_id], **settings}
         return gymnasium.make(f"gpu_envs/{env_id}", **settings)
 
@@ -48,7 +41,7 @@ def test_import_registers_ids(env_id):
     assert spec.entry_point == "gpu_envs.views.gymnasium:SingleAgentEnv"
     assert spec.vector_entry_point == "gpu_envs.views.rows:RowsEnv"
     assert gymnasium.envs.registration.EnvSpec.from_json(spec.to_json()) == spec
-    assert gymnasium.make(f"gpu_envs:gpu_envs/{env_id}", agent=f"{GROUP[env_id]}_0", **SMALL[env_id])
+    assert gymnasium.make(f"gpu_envs:gpu_envs/{env_id}", agent=f"{group_of(env_id)}_0", **SMALL[env_id])
 
 
 @pytest.mark.parametrize("render_mode", [None, pytest.param("rgb_array", marks=pytest.mark.slow)])
@@ -176,20 +169,9 @@ def test_single_agent_environments_need_no_agent_argument(toys):
     assert env.spec.kwargs["num_envs"] == 5
 
 
-def test_missing_agent_raises_with_suggestions(env_id):
-    full = f"gpu_envs/{env_id}"
-    agents = make_core(env_id, 1, "cpu").possible_agents
-    if len(agents) == 1:
-        assert gymnasium.make(full).unwrapped.agent == agents[0]
-        return
-    with pytest.raises(ConfigError) as caught:
-        gymnasium.make(full)
-    assert f"{env_id} has {len(agents)} agents" in str(caught.value)
-
-
 def test_suggested_calls_work(env_id):
     """Whatever argument of another view is given where it does not belong, the calls of the message work."""
-    full, group = f"gpu_envs/{env_id}", GROUP[env_id]
+    full, group = f"gpu_envs/{env_id}", group_of(env_id)
     wrong = [
         lambda: gymnasium.make(full, agent=f"{group}_0", group=group),
         lambda: gpu_envs.make(env_id, group=group),
@@ -203,7 +185,6 @@ def test_suggested_calls_work(env_id):
     for call in wrong:
         with pytest.raises(ConfigError) as caught:
             call()
-        assert "\n" not in str(caught.value)
         suggestions = re.findall(r"\b(?:gymnasium|gpu_envs)\.make\w*\(.*?\)", str(caught.value))
         assert len(suggestions) == 3, caught.value
         calls |= set(suggestions)
@@ -218,7 +199,7 @@ def test_invalid_arguments_of_make_raise():
         return gymnasium.make("gpu_envs/SimpleTag-v0", **{"agent": "agent_0", **settings})
 
     for settings, words in (
-        ({"agent": "prey"}, "agent: expected one of its agents, adversary_0, .*got 'prey'"),
+        ({"agent": "prey"}, "no agent named 'prey'; expected one of adversary_0, "),
         ({"opponents": 3}, "opponents: expected 'random', a policy or a dict"),
         ({"opponents": {"fox": "random"}}, "opponents has no 'fox' to play; it has adversary, adversary_0"),
         ({"opponents": {"agent_0": "random"}}, "opponents has no 'agent_0' to play"),
@@ -237,12 +218,6 @@ def test_invalid_arguments_of_make_raise():
         make().unwrapped.step(0)
 
 
-def test_copies_are_rebuilt_and_need_a_reset(make_env):
-    env = make_env().unwrapped
-    twin = copy.deepcopy(env)
-    np.testing.assert_array_equal(env.reset(seed=3)[0], twin.reset(seed=3)[0])
-
-
 def test_gymnasium_time_limit_and_vectorizer_work(make_env, env_id):
     env = make_env(max_episode_steps=2)
     _, info = env.reset(seed=0)
@@ -250,7 +225,7 @@ def test_gymnasium_time_limit_and_vectorizer_work(make_env, env_id):
     if not (terminated or truncated):  # some games may be over at once
         *_, terminated, truncated, info = env.step(sample(env, info, env_id))
     assert terminated or truncated
-    settings = {"agent": f"{GROUP[env_id]}_0", **SMALL[env_id]}
+    settings = {"agent": f"{group_of(env_id)}_0", **SMALL[env_id]}
     rows = gymnasium.make_vec(f"gpu_envs/{env_id}", num_envs=2, vectorization_mode="sync", **settings)
     rows.reset(seed=0)
     rows.step(rows.action_space.sample())

@@ -9,10 +9,7 @@ from toy import announce
 
 import gpu_envs
 
-
-@pytest.fixture(autouse=True)
-def toys(monkeypatch):
-    announce(monkeypatch)
+pytestmark = pytest.mark.usefixtures("toys")
 
 
 def test_infos_of_batched_envs_have_extra_entries():

@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 import torch
 from gymnasium.vector import AutoresetMode
-from small_environments import GROUP, SMALL
+from small_environments import SMALL, group_of
 
 import gpu_envs
 from gpu_envs.errors import CheckpointError
@@ -64,7 +64,7 @@ def test_vector_envs_report_their_autoreset_mode(mode):
 @pytest.mark.parametrize("copied", [copy.deepcopy, lambda env: pickle.loads(pickle.dumps(env))])
 def test_copies_are_rebuilt_and_need_a_reset(copied):
     """Copies have equal arguments, share nothing, and need a reset."""
-    group = GROUP["SimpleTag-v0"]
+    group = group_of("SimpleTag-v0")
     for env in (
         rows(autoreset_mode="same_step", to_numpy=True, opponents={"agent": "random"}),
         gymnasium.make("gpu_envs/SimpleTag-v0", agent=f"{group}_0", **SMALL["SimpleTag-v0"]),

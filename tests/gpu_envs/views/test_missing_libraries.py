@@ -20,7 +20,6 @@ from gpu_envs.views.skrl import make_skrl
             "torchrl",
             r"views\.torchrl needs (tensordict|torchrl): pip install .*'torchrl>=0\.11'$",
         ),
-        ("torchrl", "torchrl_groups", r"views\.torchrl_groups needs torchrl: pip install .*'torchrl>=0\.11'$"),
         (
             "benchmarl",
             "benchmarl",
@@ -54,7 +53,7 @@ print(*sorted(refused))
 """
     done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=False)
     assert (done.returncode, done.stderr) == (0, "")
-    assert done.stdout.split() == ["benchmarl", "sb3", "torchrl", "torchrl_groups"]
+    assert done.stdout.split() == ["benchmarl", "sb3", "torchrl"]
 
 
 def test_skrl_is_imported_only_to_wrap(monkeypatch):

@@ -1,7 +1,6 @@
 """The single-world view: PettingZoo's own tests, and what they leave out."""
 
 import copy
-import pickle
 import re
 import warnings
 from functools import partial
@@ -10,16 +9,17 @@ import gymnasium
 import numpy as np
 import pettingzoo
 import pytest
+from gymnasium import spaces
 from pettingzoo.test import api_test, parallel_api_test, parallel_seed_test, render_test, seed_test
 from pettingzoo.utils import parallel_to_aec
-from pettingzoo_worlds import assert_equal, sample, small, toys  # noqa: F401
-from small_environments import BRIEF, SMALL
+from pettingzoo_worlds import assert_equal, sample
+from small_environments import BRIEF, SMALL, refuses_illegal
 
 import gpu_envs
 from gpu_envs import mpe
 from gpu_envs.definition.registry import list_envs
-from gpu_envs.errors import ConfigError, ResetNeededError, UnknownEnvironmentError
-from gpu_envs.runtime.factory import LIMIT_NAMES, make_core
+from gpu_envs.errors import ActionError, ConfigError, ResetNeededError, UnknownEnvironmentError
+from gpu_envs.runtime.factory import LIMIT_NAMES
 from gpu_envs.views.single_env import FIXED
 
 pytestmark = pytest.mark.representative
@@ -58,42 +58,6 @@ def test_pettingzoo_test_with_masks_passes(toys):
 @pytest.mark.usefixtures("hidden_window")
 def test_pettingzoo_render_test_passes(small):
     render_test(lambda render_mode: parallel_to_aec(small(render_mode=render_mode)))
-
-
-def starts_alike(env_id):
-    """Return whether every episode starts in the same state, as on an empty board."""
-    obs, _ = make_core(env_id, 32, "cpu", **SMALL[env_id]).reset()
-    return bool((obs == obs[0]).all())
-
-
-def test_long_seed_test_passes(small, env_id):
-    """All five outputs over many episodes; PettingZoo 1.27's own test looks at one step."""
-    first, second, other = small(), small(), small()
-    steps = episodes = 0
-    differs = False
-    for env in (first, second, other):
-        for i, agent in enumerate(env.possible_agents):
-            env.action_space(agent).seed(i)
-    while steps < 80:
-        seed = 7 if episodes == 0 else None
-        left, right = first.reset(seed=seed), second.reset(seed=seed)
-        obs, _ = other.reset(seed=8)
-        differs = differs or any(not np.array_equal(seen_by(left[0][a]), seen_by(o)) for a, o in obs.items())
-        assert_equal(left[0], right[0])
-        assert_equal(left[1], right[1])
-        episodes += 1
-        while first.agents:
-            assert first.agents == second.agents
-            actions = sample(first, left[0])
-            assert_equal(actions, sample(second, right[0]))
-            left, right = first.step(actions), second.step(actions)
-            for mine, theirs in zip(left, right, strict=True):
-                assert_equal(mine, theirs)
-            assert_equal(first.state(), second.state())
-            steps += 1
-        assert not second.agents
-    assert episodes > 5
-    assert differs or starts_alike(env_id)
 
 
 def test_results_equal_the_core(small, small_core, env_id):
@@ -168,8 +132,12 @@ def test_metadata_and_spaces(small, env_id):
 def test_pettingzoo_registry_has_all_ids(env_id):
     full = f"gpu_envs/{env_id}"
     assert pettingzoo.spec("parallel", full).entry_point == "gpu_envs.views.pettingzoo:parallel_env"
-    env = pettingzoo.make("parallel", full, **SMALL[env_id])
-    assert env.metadata["name"] == env_id
+    for kind, base in (("parallel", pettingzoo.ParallelEnv), ("aec", pettingzoo.AECEnv)):
+        with warnings.catch_warnings():
+            warnings.simplefilter("error")  # PettingZoo warns of a class of another kind
+            env = pettingzoo.make(kind, full, **SMALL[env_id])
+        assert isinstance(env, base)
+        assert env.metadata["name"] == env_id == str(env)
     small = {name: value for name, value in SMALL[env_id].items() if name not in LIMIT_NAMES}
     cut = pettingzoo.make("parallel", full, **small, max_cycles=3)
     for i, agent in enumerate(cut.possible_agents):
@@ -197,19 +165,6 @@ def test_max_cycles_is_harmless_as_an_attribute(small):
     assert steps <= limit < 10_000
 
 
-def test_copies_are_rebuilt_and_need_a_reset(small):
-    env = small()
-    env.reset(seed=0)
-    for twin in (copy.deepcopy(env), pickle.loads(pickle.dumps(env))):
-        assert twin.possible_agents == env.possible_agents
-        assert twin.agents == []
-        left, right = env.reset(seed=5), twin.reset(seed=5)
-        assert_equal(left[0], right[0])
-        actions = sample(env, left[0])
-        for mine, theirs in zip(env.step(actions), twin.step(actions), strict=True):
-            assert_equal(mine, theirs)
-
-
 def test_steps_outside_an_episode_raise(small):
     env = small()
     with pytest.raises(ResetNeededError, match="before the first reset; call reset"):
@@ -227,14 +182,6 @@ def test_steps_outside_an_episode_raise(small):
     env.close()
     with pytest.raises(ResetNeededError, match="closed"):
         env.reset()
-
-
-def test_single_agent_with_max_cycles_truncates(toys):
-    env = gpu_envs.parallel_env("Toy-v0", num_agents=1, masked=False, max_cycles=2)
-    env.reset(seed=0)
-    results = [env.step({"walker_0": 0}) for _ in range(2)]
-    assert results[0][3] == {"walker_0": False}
-    assert results[1][3] == {"walker_0": True}
 
 
 @pytest.mark.parametrize("name", ["num_envs", "autoreset", "reuse_buffers"])
@@ -265,3 +212,134 @@ def test_invalid_arguments_raise():
         gpu_envs.parallel_env("SimpleTag-v0", render_mode="ansi")
     with pytest.raises(ConfigError, match="max_episode_steps"):
         gpu_envs.parallel_env("SimpleTag-v0", max_episode_steps=0)
+
+
+def test_actions_without_masks_end_games_instead_of_raising(small, env_id):
+    """Actions are sampled from the spaces only, as by random players of other libraries.
+
+    Where players act at once, none can lose by an illegal action: they sample legal ones.
+    """
+    env, won, masked = small(), [], refuses_illegal(env_id)
+    for i, agent in enumerate(env.possible_agents):
+        env.action_space(agent).seed(i)
+    for seed in range(5):
+        obs, _ = env.reset(seed=seed)
+        while env.agents:
+            obs, rewards, *_ = env.step(sample(env, obs if masked else {}))
+        won.append(sum(rewards.values()))
+    assert len(won) == 5
+    assert not env._world.core.definition.zero_sum or won == pytest.approx([0.0] * 5, abs=1e-6)
+
+
+@pytest.mark.parametrize(("game", "action"), [("Goofspiel-v0", 2), ("OshiZumo-v0", 40)])
+def test_illegal_action_of_simultaneous_players_raises(game, action):
+    """Player 0 plays a card twice, or bids more coins than it has left."""
+    env = gpu_envs.parallel_env(game)
+    env.reset(seed=0)
+    first, second = env.agents
+    env.step({first: action, second: 1})
+    with pytest.raises(ActionError, match=f"action {action} of {first} is illegal here"):
+        env.step({first: action, second: 0})
+    env.step({first: 0, second: 0})
+
+
+def test_illegal_move_loses_as_in_pettingzoo_classic(monkeypatch):
+    """The mover's reward and the end equal TerminateIllegalWrapper's; here the opponent wins what it loses."""
+    pytest.importorskip("pygame")
+    from pettingzoo.classic.tictactoe import tictactoe
+
+    theirs = tictactoe.env()
+    theirs.reset()
+    env = gpu_envs.parallel_env("TicTacToe-v0")
+    env.reset(seed=0)
+    for _ in range(2):  # the second mark goes onto the first
+        theirs.step(0)
+        _, rewards, terminated, truncated, _ = env.step(dict.fromkeys(env.agents, 0))
+    assert rewards == {"player_0": 1.0, "player_1": -1.0}
+    assert rewards["player_1"] == theirs.rewards["player_2"]
+    assert list(terminated.values()) == list(theirs.terminations.values()) == [True, True]
+    assert not any(truncated.values())
+    assert env.agents == []
+
+
+@pytest.mark.parametrize("action", [9, -1, 0.0, None])
+def test_action_outside_of_its_space_raises(action):
+    env = gpu_envs.parallel_env("TicTacToe-v0")
+    env.reset(seed=0)
+    with pytest.raises(ActionError, match="of player_0"):
+        env.step({"player_0": action, "player_1": 0})
+    assert env.agents == ["player_0", "player_1"]
+
+
+def test_invalid_actions_name_the_agent_and_change_nothing(small):
+    env, untouched = small(illegal_actions="error"), small(illegal_actions="error")
+    obs, infos = env.reset(seed=0)
+    untouched.reset(seed=0)
+    good = sample(env, obs)
+    last = [agent for agent in env.agents if infos[agent].get("to_move", True)][-1]
+    space = env.action_space(last)
+    beyond = np.full(space.shape, 1000)
+    missing = {agent: action for agent, action in good.items() if agent != last}
+    for actions, words in (
+        (missing, f"no action for {last}"),
+        ({**good, "agent_99": good[last]}, "unknown agent agent_99; the agents are "),
+        ({**good, last: None}, f"action of {last}: expected one of .*got NoneType"),
+        ({**good, last: np.zeros(17, int)}, f"action of {last}: expected one of .*got int64 \\(17,\\)"),
+        ({**good, last: "left"}, f"action of {last}: expected one of "),
+        ({**good, last: beyond}, f"of {last} is out of range"),
+        ({**good, last: -1 - beyond}, f"of {last} is out of range"),
+        ([1, 2], "actions: expected a dict by agent, got list"),
+    ):
+        with pytest.raises(ActionError, match=words):
+            env.step(actions)
+    for mine, theirs in zip(env.step(good), untouched.step(good), strict=True):
+        assert_equal(mine, theirs)
+
+
+def test_continuous_actions_are_checked():
+    env = gpu_envs.parallel_env("SimpleTag-v0", continuous_actions=True, max_cycles=5)
+    env.reset(seed=0)
+    good = {agent: env.action_space(agent).sample() for agent in env.agents}
+    for bad in (np.nan, np.inf, 1.5, -0.5):
+        with pytest.raises(ActionError, match="of agent_0 is out of range"):
+            env.step({**good, "agent_0": [bad, 0, 0, 0, 0]})
+    env.step({**good, "agent_0": [0, 1, 0, 0, 0]})  # lists and ints will do
+    env.step({agent: action.astype(np.float64) for agent, action in good.items()})
+
+
+def test_action_masks_are_in_observations_only(toys):
+    """Masks are in the observation and its space; illegal actions raise with the agent's name."""
+    env = gpu_envs.parallel_env("Toy-v0", length=3)
+    obs, infos = env.reset(seed=0)
+    masks = set()
+    for _ in range(40):
+        if not env.agents:
+            obs, infos = env.reset()
+        for agent in env.agents:
+            assert isinstance(env.observation_space(agent), spaces.Dict)
+            assert env.observation_space(agent).contains(obs[agent])
+            mask = obs[agent]["action_mask"]
+            assert mask.dtype == np.int8
+            assert "action_mask" not in infos[agent]  # TorchRL fails with a mask in both
+            masks.add(tuple(mask))
+            for choice in np.flatnonzero(mask == 0):
+                with pytest.raises(ActionError, match=rf"action {choice} of {agent} is illegal here"):
+                    env.step({**sample(env, obs), agent: choice})
+        obs, _, _, _, infos = env.step(sample(env, obs))
+    assert masks >= {(1, 0, 1), (1, 1, 1)}
+
+
+def test_actions_are_checked_all_at_once(monkeypatch):
+    """A hundred agents do not ask a hundred spaces; only an error does."""
+    env = gpu_envs.parallel_env("TagContinuous-v0")
+    env.reset(seed=0)
+    actions = {agent: env.action_space(agent).sample() for agent in env.agents}
+    checks, contains = [], spaces.MultiDiscrete.contains
+    monkeypatch.setattr(spaces.MultiDiscrete, "contains", lambda space, x: checks.append(x) or contains(space, x))
+    env.step(actions)
+    assert len(actions) == 105
+    assert not checks
+    last = env.agents[-1]
+    for bad in (actions[last] - 1000, actions[last] + 1000):
+        with pytest.raises(ActionError, match=f"of {last} is out of range"):
+            env.step(actions | {last: bad})

@@ -56,14 +56,6 @@ def test_unknown_options_and_non_dict_options_raise(make, id, options, words):
         env.reset(options=options)
 
 
-@pytest.mark.parametrize("make", [batched, rows])
-def test_old_key_of_the_mask_raises_with_a_hint(make):
-    env = make()
-    env.reset()
-    with pytest.raises(ConfigError, match="no reset option named 'mask'; did you mean reset_mask"):
-        env.reset(options={"mask": torch.tensor([True, False])})
-
-
 @pytest.mark.parametrize("make", [learner, parallel])
 def test_single_world_takes_no_mask(make):
     env = make()

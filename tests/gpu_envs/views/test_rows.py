@@ -10,8 +10,7 @@ import toy
 import turns
 from gymnasium.vector import AutoresetMode
 from gymnasium.wrappers.vector import DictInfoToList, RecordEpisodeStatistics
-from row_envs import many, toys  # noqa: F401
-from small_environments import BRIEF, GROUP, SMALL
+from small_environments import BRIEF, SMALL, group_of
 
 from gpu_envs import wrappers
 from gpu_envs.errors import ActionError, ConfigError, ResetNeededError
@@ -26,7 +25,7 @@ def test_rows_describe_themselves(many, env_id):
     with warnings.catch_warnings():
         warnings.simplefilter("error")
         env = many(4)
-    members = env.core.groups[GROUP[env_id]]
+    members = env.core.groups[group_of(env_id)]
     assert isinstance(env, gymnasium.vector.VectorEnv)
     assert env.num_envs == 4 * len(members)
     assert env.agents == [env.core.possible_agents[row] for row in members]
@@ -58,7 +57,7 @@ MODES = {NEXT_STEP: "next_step", SAME_STEP: "same_step", DISABLED: "disabled"}
     "mode", [pytest.param(mode, marks=[pytest.mark.slow] * (mode is not SAME_STEP)) for mode in MODES]
 )
 def test_rows_are_the_core_world_by_world(many, small_core, env_id, mode):
-    follow(many(6, autoreset_mode=mode), small_core(env_id, 6, autoreset=MODES[mode]), GROUP[env_id], mode)
+    follow(many(6, autoreset_mode=mode), small_core(env_id, 6, autoreset=MODES[mode]), group_of(env_id), mode)
 
 
 @pytest.mark.parametrize("mode", MODES)
@@ -175,23 +174,6 @@ def test_rows_of_a_turn_based_game(monkeypatch):
         *_, info = env.step(env.sample_actions())
 
 
-def test_own_ends_differ_inside_a_world(toys):
-    """Rows of agents at the goal terminate, other rows are truncated, all at the world's end.
-
-    Those at the goal in the last step of the limit are both, as with Gymnasium's TimeLimit.
-    """
-    env = gymnasium.make_vec("gpu_envs/Toy-v0", num_envs=16, max_steps=4, to_numpy=True, device="cpu")
-    env.reset(seed=0)
-    kinds = set()
-    for _ in range(15):
-        _, reward, terminated, truncated, _ = env.step(env.sample_actions())
-        over = (terminated | truncated).reshape(16, 3)
-        assert (over.all(1) == over.any(1)).all()
-        assert reward.dtype == np.float64
-        kinds |= {tuple(pair) for pair in np.stack([terminated, truncated], 1)[over.reshape(-1)].tolist()}
-    assert kinds == {(True, False), (False, True), (True, True)}
-
-
 @pytest.mark.parametrize("mode", [NEXT_STEP, SAME_STEP])
 def test_numpy_rows_suit_gymnasiums_wrappers(many, mode):
     env, plain = many(5, to_numpy=True, autoreset_mode=mode), many(5, autoreset_mode=mode)
@@ -239,7 +221,7 @@ def test_frames_of_rows_are_shared_by_a_world(many, env_id):
 @pytest.mark.gpu
 def test_rows_on_a_gpu(env_id):
     """Rows stay there, and play as on a CPU; the views of one world bring everything here."""
-    settings = {"group": GROUP[env_id], "autoreset_mode": SAME_STEP, "fuse_fp": False, **SMALL[env_id]}
+    settings = {"group": group_of(env_id), "autoreset_mode": SAME_STEP, "fuse_fp": False, **SMALL[env_id]}
     cpu, gpu = (gymnasium.make_vec(f"gpu_envs/{env_id}", num_envs=6, device=d, **settings) for d in ("cpu", "cuda"))
     assert torch.equal(cpu.reset(seed=3)[0], gpu.reset(seed=3)[0].cpu())
     for _ in range(20):
@@ -252,7 +234,7 @@ def test_rows_on_a_gpu(env_id):
         gpu.step(action)
     gpu.step(gpu.sample_actions().cpu().numpy())
     gpu.unwrapped.core.raise_pending_errors()
-    env = gymnasium.make(f"gpu_envs/{env_id}", agent=f"{GROUP[env_id]}_0", device="cuda", **SMALL[env_id])
+    env = gymnasium.make(f"gpu_envs/{env_id}", agent=f"{group_of(env_id)}_0", device="cuda", **SMALL[env_id])
     obs, info = env.reset(seed=3)
     assert env.observation_space.contains(obs)
     env.action_space.seed(3)
@@ -299,3 +281,68 @@ def test_own_actions_of_reused_buffers():
     for _ in range(5):
         left, right = env.step(env.sample_actions()), copy.step(copy.sample_actions())
         assert torch.equal(left[0], right[0])
+
+
+def test_seeds_per_world_are_independent(toys):
+    """Gymnasium's lists of seeds: one int per world."""
+    env = gymnasium.make_vec("gpu_envs/Toy-v0", num_envs=3, device="cpu")
+    keys = [5, 2**64 - 1, 7]
+    expected = env.core.reset(torch.tensor([5, -1, 7]))[0].reshape(9, -1)
+    for form in (keys, tuple(keys), np.array(keys, np.uint64), torch.tensor([5, -1, 7])):
+        env.reset(seed=0)
+        assert torch.equal(env.reset(seed=form)[0], expected)
+    for bad, words in (
+        ([1, 2], "one int per world, 3 of them, got 2 seeds"),
+        (list(range(9)), "got 9 seeds"),
+        ([1, None, 2], r"seed\[1\]: expected an int, got None"),
+        (np.array([0.5, 1.0, 2.0]), r"seed\[0\]: expected an int, got 0.5"),
+        ("abc", "seed: expected an int"),
+    ):
+        with pytest.raises(ConfigError, match=words):
+            env.reset(seed=bad)
+
+
+def test_row_of_an_agent_that_left_before_the_limit_only_terminates(toys):
+    """Agent 0 walks to the end of the line, the others stay until the limit: they are truncated, it is not."""
+    env = gymnasium.make_vec("gpu_envs/Toy-v0", num_envs=1, device="cpu", length=2, max_steps=3, num_agents=3)
+    env.reset(seed=0)
+    env.core.world_state["cell"].copy_(torch.tensor([[0, 0, 0]]))
+    for actions in ([2, 0, 2], [2, 0, 0], [0, 0, 2]):
+        *_, terminated, truncated, _ = env.step(torch.tensor(actions))
+    assert terminated.tolist() == [True, False, True]
+    assert truncated.tolist() == [False, True, True]
+
+
+def test_reset_masks_are_whole_worlds(toys):
+    env = gymnasium.make_vec("gpu_envs/Toy-v0", num_envs=3, autoreset_mode=DISABLED, device="cpu")
+    obs, _ = env.reset(seed=0)
+    mask = np.zeros(9, np.bool_)
+    mask[3:5] = True
+    for bad, words in (
+        (mask, "the 3 rows of world 1 disagree; set them all alike"),
+        (mask[:3], r"expected bool \(9,\), one per row, got torch.bool \(3,\)"),
+        (mask.astype(int), r"expected bool \(9,\), one per row, got torch.int64"),
+    ):
+        with pytest.raises(ActionError, match=words):
+            env.reset(options={"reset_mask": bad})
+    obs, *_ = env.step(env.sample_actions())
+    mask[5] = True
+    restarted, _ = env.reset(options={"reset_mask": mask})
+    assert torch.equal(restarted[:3], obs[:3])
+    assert torch.equal(restarted[6:], obs[6:])
+    seeded, _ = env.reset(seed=0, options={"reset_mask": mask})
+    assert torch.equal(
+        seeded[3:6], gymnasium.make_vec("gpu_envs/Toy-v0", num_envs=3, device="cpu").reset(seed=0)[0][3:6]
+    )
+
+
+def test_reset_mask_on_a_gpu_needs_no_host_sync(toys, monkeypatch):
+    """Looking would wait for it; there one row of a world resets it. A CPU's mask is checked (above)."""
+    env = gymnasium.make_vec("gpu_envs/Toy-v0", num_envs=3, autoreset_mode=DISABLED, device="cpu")
+    env.reset(seed=0)
+    env.step(env.sample_actions())
+    mask = torch.zeros(9, dtype=torch.bool)
+    mask[4] = True
+    monkeypatch.setattr(torch.Tensor, "is_cpu", property(lambda tensor: False))
+    env.reset(options={"reset_mask": mask})
+    assert env.core.elapsed_steps.tolist() == [1, 0, 1]

@@ -10,7 +10,7 @@ import torch
 import toy
 from gymnasium.envs.registration import EnvSpec
 from gymnasium.wrappers import RecordEpisodeStatistics, TimeAwareObservation
-from small_environments import GROUP, SMALL, refuses_illegal
+from small_environments import SMALL, group_of, refuses_illegal
 
 from gpu_envs.errors import ConfigError
 from gpu_envs.runtime.factory import make_core
@@ -44,7 +44,7 @@ def steps_of_an_episode(env):
 
 
 def test_spec_has_the_limit_in_force(env_id):
-    full, learner, group = f"gpu_envs/{env_id}", f"{GROUP[env_id]}_0", GROUP[env_id]
+    full, learner, group = f"gpu_envs/{env_id}", f"{group_of(env_id)}_0", group_of(env_id)
     for settings in ({}, SMALL[env_id]):
         limit = make_core(env_id, 1, "cpu", **settings).definition.max_episode_steps
         assert gymnasium.make(full, agent=learner, **settings).spec.max_episode_steps == limit > 0
@@ -84,7 +84,7 @@ def test_no_limit_is_none(monkeypatch):
 
 def test_episode_ends_once_by_the_kind_of_its_limit(env_id):
     """A limit of the rules terminates, a cut truncates; a second limit is added to none."""
-    env = gymnasium.make(f"gpu_envs/{env_id}", agent=f"{GROUP[env_id]}_0", **SMALL[env_id])
+    env = gymnasium.make(f"gpu_envs/{env_id}", agent=f"{group_of(env_id)}_0", **SMALL[env_id])
     assert str(env).count("TimeLimit") == ("max_episode_steps" in SMALL[env_id])
     step, terminated, truncated = steps_of_an_episode(env)
     assert step <= env.spec.max_episode_steps

@@ -4,7 +4,7 @@ import gymnasium
 import numpy as np
 import torch
 from gymnasium.vector import AutoresetMode
-from small_environments import GROUP, SMALL
+from small_environments import SMALL, group_of
 
 NEXT_STEP, SAME_STEP, DISABLED = AutoresetMode.NEXT_STEP, AutoresetMode.SAME_STEP, AutoresetMode.DISABLED
 MODES = [NEXT_STEP, SAME_STEP, DISABLED]
@@ -13,7 +13,7 @@ before_1_4 = tuple(map(int, gymnasium.__version__.split(".")[:2])) < (1, 4)
 
 
 def rows(env_id, num_envs=6, mode=NEXT_STEP, **settings):
-    settings = {"group": GROUP[env_id], "device": "cpu", **SMALL[env_id], **settings}
+    settings = {"group": group_of(env_id), "device": "cpu", **SMALL[env_id], **settings}
     return gymnasium.make_vec(f"gpu_envs/{env_id}", num_envs=num_envs, autoreset_mode=mode, **settings)
 
 

@@ -176,32 +176,6 @@ def test_frames_of_agents_that_leave():
     assert early > 3
 
 
-@pytest.mark.parametrize("mode", MODES)
-def test_stacks_of_stacks(mode):
-    """A stack of k stacks holds what a stack of frames held in the last k steps, final observations included."""
-    env = wrappers.FrameStackObservation(wrappers.FrameStackObservation(rows("CartPole-v1", mode=mode, **FALLS), 2), 3)
-    plain = wrappers.FrameStackObservation(rows("CartPole-v1", mode=mode, **FALLS), 2)
-    assert env.single_observation_space.shape == (3, 2, 4)
-    obs, _ = env.reset(seed=4)
-    first, _ = plain.reset(seed=4)
-    assert torch.equal(obs, first[:, None].expand_as(obs))
-    ends = 0
-    for _ in range(40):
-        obs, _, terminated, truncated, info = env.step(env.unwrapped.sample_actions())
-        inner, *_, plain_info = plain.step(plain.unwrapped.sample_actions())
-        assert obs.shape == (6, 3, 2, 4)
-        assert torch.equal(obs[:, -1], inner)
-        if mode is SAME_STEP:
-            ended = info["_final_obs"]
-            assert torch.equal(info["final_obs"][ended][:, -1], plain_info["final_obs"][ended])
-        ends += int((terminated | truncated).sum())
-        if mode is DISABLED and (terminated | truncated).any():
-            mask = {"reset_mask": terminated | truncated}
-            env.reset(options=mask)
-            plain.reset(options=mask)
-    assert ends > 3
-
-
 # ---------------------------------------------------------------- all of them
 
 

@@ -7,7 +7,7 @@ from matplotlib.colors import to_hex
 from matplotlib.figure import Figure
 
 from gpu_envs.rendering.palette import PALETTE, role_colors
-from league.analysis.figures import LineageNode, lineage_figure, rating_figure
+from league.analysis.figures import lineage_figure, rating_figure
 from trainers.storage.learning_curves import plot_curves
 
 
@@ -17,7 +17,9 @@ def test_roles_of_a_report_have_their_colors():
     (axes,) = rating_figure(points, colors).axes
     assert [to_hex(line.get_color()) for line in axes.lines] == [PALETTE["green"], PALETTE["red"]]
     assert [to_hex(dots.get_facecolor()[0]) for dots in axes.collections] == [PALETTE["green"], PALETTE["red"]]
-    (axes,) = lineage_figure([LineageNode("a-1", None, 0, 0.5)], "Lineage", colors["adversary"]).axes
+    (axes,) = lineage_figure(
+        [{"name": "a-1", "index": 0, "parent": None, "iteration": 0, "weight": 0.5}], "Lineage", colors["adversary"]
+    ).axes
     assert to_hex(axes.collections[-1].get_facecolor()[0]) == PALETTE["red"]
 
 

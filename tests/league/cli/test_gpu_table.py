@@ -4,9 +4,10 @@ import psro_runs
 import pytest
 import small_league
 
-from league.cli.gpu_table import gpu_table, trainings_of
-from league.executors import LocalExecutor, RayExecutor
+from league.cli.run_output import gpu_table, trainings_of
 from league.executors.gpu_shares import GpuNode, plan_shares
+from league.executors.ray import RayExecutor
+from league.executors.tasks import LocalExecutor
 from league.game import Game
 
 

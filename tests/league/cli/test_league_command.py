@@ -65,17 +65,8 @@ def test_finished_run_resumes_with_more_iterations(tmp_path, capsys):
     "algorithm", ["psro", "alphastar", "self_play", "fictitious_self_play", "pfsp", "pbt", "independent"]
 )
 def test_algorithms_train_on_the_command_line(algorithm, tmp_path, capsys):
-    words = [
-        "--env-arg",
-        "num_repetitions=1",
-        "--episodes-per-matchup",
-        10,
-        "--iterations",
-        1,
-        "--run-dir",
-        tmp_path,
-        *TINY,
-    ]
+    words = ["--env-arg", "num_repetitions=1", "--episodes-per-matchup", 10, "--iterations", 1, "--run-dir", tmp_path]
+    words += TINY
     words += ["--train-overrides", "total_steps=64"] if algorithm == "psro" else ["--steps", 64]
     code, out, err = run(["train", "RockPaperScissors-v0", "--algorithm", algorithm, *words], capsys)
     assert code == 0, err
@@ -100,21 +91,11 @@ def test_algorithms_train_on_the_command_line(algorithm, tmp_path, capsys):
         (["SimpleSpread-v0"], "SimpleSpread-v0: expected an environment with roles, got none"),
         (["KuhnPoker-v0", "--algorithm", "psr"], "no league algorithm named 'psr'; did you mean psro?"),
         (["KuhnPoker-v0", "--iterations", "-3"], "--iterations: expected an int >= 0, got -3"),
-        (
-            ["KuhnPoker-v0", "--train-overrides", "num_env=3"],
-            "no setting named 'num_env'; did you mean num_envs?",
-        ),
+        (["KuhnPoker-v0", "--train-overrides", "num_env=3"], "no setting named 'num_env'; did you mean num_envs?"),
         (["KuhnPoker-v0", "--train-overrides", "num_envs=many"], "train_overrides: num_envs: expected int, got 'many'"),
-        (
-            ["KuhnPoker-v0", "--train-overrides", "learner.entropy_coef=-1"],
-            "learner.entropy_coef: expected a finite number >= 0, got -1",
-        ),
         (["KuhnPoker-v0", "--algorithm", "alphastar", "--rules.main.count", "0"], "main.count: expected at least"),
         (["KuhnPoker-v0", "--meta-solver", "nas"], "--meta-solver: expected one of 'auto'"),
-        (
-            ["KuhnPoker-v0", "--env-arg", "num_players=3", "--meta-solver", "nash"],
-            "nash",
-        ),
+        (["KuhnPoker-v0", "--env-arg", "num_players=3", "--meta-solver", "nash"], "nash"),
         (["TicTacToe-v0", "--oracle", "exact", "--meta-solver", "nash"], "TicTacToe-v0"),
     ],
 )
@@ -140,15 +121,6 @@ def test_folder_of_another_run_is_refused(tmp_path, capsys):
     assert "expected the folder of a league's run" in err
 
 
-def test_second_process_on_a_run_is_refused(tmp_path, capsys):
-    run(["train", "KuhnPoker-v0", *EXACT, "--iterations", 1, "--run-dir", tmp_path], capsys)
-    with RunStore.open(tmp_path):
-        code, _, err = run(["resume", tmp_path], capsys)
-    assert code == 2
-    assert str(tmp_path) in err
-    assert err.count("\n") == 1
-
-
 def test_render_plays_latest_or_named_policies(tmp_path, capsys):
     """The latest of every role, or those named; `gpu-envs render` leads there."""
     league = tmp_path / "league"
@@ -156,21 +128,8 @@ def test_render_plays_latest_or_named_policies(tmp_path, capsys):
 
     def render(*words):
         picture = tmp_path / "x.png"
-        argv = [
-            "render",
-            league,
-            "--device",
-            "cpu",
-            "--steps",
-            2,
-            "--num-envs",
-            8,
-            "--size",
-            32,
-            "--output",
-            picture,
-            *words,
-        ]
+        size = ["--device", "cpu", "--steps", 2, "--num-envs", 8, "--size", 32]
+        argv = ["render", league, *size, "--output", picture, *words]
         code, out, err = run(argv, capsys)
         assert code == 0, err
         return out.splitlines(), picture.read_bytes()
@@ -217,19 +176,15 @@ def test_report_compares_two_runs(tmp_path, capsys):
 
 # Sums over so many rows depend on the number of threads. `num_threads=0` leaves it to the process.
 WIDE = [
-    f"--train_overrides={setting}"
-    for setting in ("num_threads=0", "num_envs=1024", "learner.rollout_length=64", "total_steps=65536")
-]
-WIDE += [
-    "--train-overrides=learner.num_minibatches=1",
-    "--train-overrides=learner.num_epochs=1",
-    "--train-overrides=learner.hidden_sizes=[32,32]",
+    *("num_threads=0", "num_envs=1024", "learner.rollout_length=64", "total_steps=65536"),
+    *("learner.num_minibatches=1", "learner.num_epochs=1", "learner.hidden_sizes=[32,32]"),
 ]
 
 
 @pytest.mark.slow
 def test_executors_give_equal_leagues_for_the_same_number_of_threads(tmp_path, capsys):
-    words = ["train", "KuhnPoker-v0", "--iterations", 1, "--num-threads", 2, *WIDE]
+    words = ["train", "KuhnPoker-v0", "--iterations", 1, "--num-threads", 2]
+    words += [f"--train-overrides={setting}" for setting in WIDE]
     for name, executor in (("local", []), ("process", ["--executor", "process", "--num-workers", 1])):
         code, _, err = run([*words, *executor, "--run-dir", tmp_path / name], capsys)
         assert code == 0, err

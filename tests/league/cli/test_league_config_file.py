@@ -142,7 +142,11 @@ def test_builder_without_settings_and_other_classes(own_module, tmp_path, capsys
     assert "rules" not in out
     code, _, err = run(capsys, *argv, "own_builder:FreezingConfig")
     assert code == 2
-    assert "expected a subclass of LeagueBuilder, got <class 'own_builder.FreezingConfig'>" in err
+    assert "expected a subclass of LeagueBuilder named FreezingConfig in own_builder, got <class" in err
+    sys.modules["own_builder"].PlainConfig = type("PlainConfig", (), {})
+    code, _, err = run(capsys, *argv, "own_builder:Plain")
+    assert code == 2
+    assert "expected a dataclass own_builder:PlainConfig, got <class" in err
 
 
 def test_failed_start_leaves_no_folder(tmp_path, capsys):

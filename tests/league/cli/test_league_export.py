@@ -5,9 +5,9 @@ import torch
 from small_league import RPS, STEPS, TINY
 
 from gpu_envs.cli import main
+from league.league_algorithms import find
 from league.leagues.alphastar import AlphaStarLeagueBuilder, alphastar_preset
 from league.leagues.league import League
-from league.registry import find
 from league.storage.open_run import open_run
 from league.storage.run_store import RunStore
 from trainers.config.train_config import TrainConfig

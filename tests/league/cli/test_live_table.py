@@ -10,8 +10,8 @@ import pytest
 from gpu_envs.utils.terminal import MARGIN
 from league.cli.live_table import LiveTable, table
 from league.cli.options import ExecutorOptions
-from league.cli.run_output import RunOutput
-from trainers.runner.signals import interrupts
+from league.cli.run_output import run_league
+from league.executors.tasks import LocalExecutor
 
 NAMES = [f"{kind}_{i}" for kind in ("main", "main_exploiter", "league_exploiter") for i in range(3)][:8]
 
@@ -99,10 +99,13 @@ def test_interrupt_prints_the_finished_iterations(monkeypatch, capsys, number):
     monkeypatch.setenv("COLUMNS", "80")
     store = Store(league(4))
     live = LiveTable(store, 20, file=Terminal())
-    with RunOutput(store, ExecutorOptions(num_threads=1), live, "cpu") as output, interrupts():
+
+    def work() -> None:
         live(1, "main_0")
         signal.raise_signal(number)
+
+    run = SimpleNamespace(run=work, train=None)
+    assert run_league(run, store, ExecutorOptions(num_threads=1), live, LocalExecutor(), "cpu") == 130
     captured = capsys.readouterr()
-    assert output.exit_code == 130
     assert table(league(4), 80) in captured.out
     assert captured.err == "interrupted; continue with:\n  gpu-envs league resume 'out/my run'\n"

@@ -15,7 +15,8 @@ from small_league import league
 from gpu_envs.errors import GpuEnvsError
 from league.evaluation import nash_conv
 from league.evaluation.tabular_game import TabularGame
-from league.executors import LocalExecutor, ProcessExecutor
+from league.executors.process import ProcessExecutor
+from league.executors.tasks import LocalExecutor
 from league.game import Game
 from league.psro.config import PSROConfig
 from league.psro.psro import PSRO

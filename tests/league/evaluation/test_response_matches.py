@@ -5,9 +5,9 @@ from always import PURE
 
 from league.evaluation import response_matches
 from league.evaluation.payoff_filler import PayoffSamplingConfig
-from league.evaluation.response_matches import ResponseMatches
+from league.evaluation.response_matches import play_responses
 from league.evaluation.tabular_game import TabularGame
-from league.executors import LocalExecutor
+from league.executors.tasks import LocalExecutor
 from league.game import Game
 from league.solvers import MetaStrategy
 
@@ -20,34 +20,38 @@ def only(index):
     return torch.nn.functional.one_hot(torch.tensor(index), 3).double()
 
 
+def played(mixture, responses, sampling, seed=0, **settings):
+    pools = {"player": PURE}
+    return play_responses(RPS, pools, mixture, "some/key", responses, sampling, LocalExecutor(), seed, **settings)
+
+
 def test_returns_are_those_of_each_response_and_seat():
     mixture = MetaStrategy((only(0), only(1)))  # rock in the first seat, paper in the second
-    matches = ResponseMatches(RPS, {"player": PURE}, mixture, SAMPLING, LocalExecutor())
-    mean, error, base = matches.play("some/key", [[ROCK, ROCK], [PAPER, SCISSORS], [SCISSORS, PAPER]], seed=0)
+    responses = [[ROCK, ROCK], [PAPER, SCISSORS], [SCISSORS, PAPER]]
+    mean, error, base, base_error = played(mixture, responses, SAMPLING)
     assert mean.tolist() == [[-1.0, 0.0], [0.0, -1.0], [1.0, 1.0]]
-    assert base.mean.tolist() == [-1.0, 1.0]
+    assert base.tolist() == [-1.0, 1.0]
     assert not error.any()
-    assert not base.error.any()
+    assert not base_error.any()
 
 
 def test_mixture_is_not_played_if_it_is_not_wanted(monkeypatch):
-    played = []
+    totals = []
     task = response_matches.payoff_task
     monkeypatch.setattr(
-        response_matches, "payoff_task", lambda *arguments: played.append(arguments[4].sum()) or task(*arguments)
+        response_matches, "payoff_task", lambda *arguments: totals.append(arguments[4].sum()) or task(*arguments)
     )
-    matches = ResponseMatches(RPS, {"player": PURE}, MetaStrategy((only(0), only(1))), SAMPLING, LocalExecutor())
-    mean, _, base = matches.play("some/key", [[PAPER, SCISSORS]], 0, with_mixture=False)
+    mixture = MetaStrategy((only(0), only(1)))
+    mean, _, base, _ = played(mixture, [[PAPER, SCISSORS]], SAMPLING, with_mixture=False)
     assert mean.tolist() == [[0.0, -1.0]]
-    assert bool(base.mean.isnan().all())
-    assert played == [2 * 50]
+    assert bool(base.isnan().all())
+    assert totals == [2 * 50]
 
 
 def test_standard_error_is_that_of_the_episodes():
     half = torch.tensor([0.5, 0.5, 0.0])
     sampling = PayoffSamplingConfig(2_000, None, "cpu", 2048)
-    matches = ResponseMatches(RPS, {"player": PURE}, MetaStrategy((half, half)), sampling, LocalExecutor())
-    mean, error, _ = matches.play("some/key", [[ROCK, PAPER]], seed=3)
+    mean, error, *_ = played(MetaStrategy((half, half)), [[ROCK, PAPER]], sampling, seed=3)
     for seat, sign in enumerate((-1, 1)):  # rock draws or loses, paper wins or draws, each with probability 1/2
         assert abs(float(mean[0, seat]) - sign / 2) < 4 * 0.5 / 2_000**0.5
         assert abs(float(error[0, seat]) / (0.5 / 2_000**0.5) - 1) < 0.05

@@ -6,7 +6,8 @@ import torch
 from exact_games import spiel_of, to_spiel, tree_of
 
 from gpu_envs.errors import ConfigError, GpuEnvsError
-from league.exact import GameTree, solve_restricted_game
+from league.exact.counterfactual_regret import solve_restricted_game
+from league.exact.game_tree import GameTree
 from league.game import Game
 
 VALUES = {"kuhn": -1 / 18, "leduc": -0.0856}
@@ -60,6 +61,6 @@ def test_invalid_restrictions_raise_config_error():
     with pytest.raises(ConfigError, match="seat 0: expected at least one legal choice"):
         solve_restricted_game(tree, none)
     with pytest.raises(ConfigError, match=r"expected a two-player zero-sum game, got KuhnPoker-v0"):
-        solve_restricted_game(GameTree.of(Game.of("KuhnPoker-v0", {"num_players": 3})))
+        solve_restricted_game(GameTree(Game.of("KuhnPoker-v0", {"num_players": 3})))
     with pytest.raises(GpuEnvsError, match=r"within 10 iterations, got .*; use a larger tolerance"):
         solve_restricted_game(tree, tolerance=1e-9, max_iterations=10)

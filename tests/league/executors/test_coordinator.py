@@ -9,11 +9,8 @@ import numpy as np
 import pytest
 import toy_league
 
-from league.executors import (
-    Coordinator,
-    LocalExecutor,
-    RemoteTask,
-)
+from league.executors.coordinator import Coordinator
+from league.executors.tasks import LocalExecutor, RemoteTask
 from league.storage import database
 from league.storage.run_store import RunStore
 

@@ -12,15 +12,12 @@ from pathlib import Path
 import calls_made
 import pytest
 import toy_league
-from calls_made import gathered, plain
+from calls_made import alive, gathered, plain
 
 from gpu_envs.errors import CheckpointError, ConfigError, GpuEnvsError, MissingExtraError
-from league.executors import (
-    Coordinator,
-    LocalExecutor,
-    ProcessExecutor,
-    RemoteTask,
-)
+from league.executors.coordinator import Coordinator
+from league.executors.process import ProcessExecutor
+from league.executors.tasks import LocalExecutor, RemoteTask
 
 
 @pytest.fixture(scope="module")
@@ -142,7 +139,8 @@ def test_workers_end_with_a_coordinator_that_is_killed(tmp_path):
     script = tmp_path / "coordinator.py"
     script.write_text(
         "import calls_made, os, time\n"
-        "from league.executors import ProcessExecutor, RemoteTask\n"
+        "from league.executors.process import ProcessExecutor\n"
+        "from league.executors.tasks import RemoteTask\n"
         "if __name__ == '__main__':\n"
         "    executor = ProcessExecutor(1)\n"
         "    executor.submit(RemoteTask('pid', calls_made.process))\n"
@@ -160,14 +158,6 @@ def test_workers_end_with_a_coordinator_that_is_killed(tmp_path):
     wait_until(lambda: not alive(pid))
 
 
-def alive(pid: int) -> bool:
-    try:
-        with open(f"/proc/{pid}/stat") as file:
-            return file.read().rpartition(")")[2].split()[0] != "Z"
-    except FileNotFoundError:
-        return False
-
-
 def test_numbers_of_workers_are_checked():
     assert ProcessExecutor().workers >= 1
     for wrong in ({"workers": 0}, {"threads": 0}):
@@ -177,7 +167,7 @@ def test_numbers_of_workers_are_checked():
 
 @pytest.mark.skipif(importlib.util.find_spec("ray") is not None, reason="Ray is here")
 def test_without_ray_the_extra_is_named():
-    from league.executors import RayExecutor
+    from league.executors.ray import RayExecutor
 
     with pytest.raises(MissingExtraError, match=r"^RayExecutor needs ray: pip install 'ray\[.*\]>=[\d.]+'$"):
         RayExecutor()

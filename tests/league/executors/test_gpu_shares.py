@@ -51,7 +51,7 @@ def test_shares_of_equal_gpus(gpus, trainings, expected):
 def test_trainings_beyond_the_limit_of_learners_wait():
     plan = plan_shares(cluster(1), 6)
     assert (gpus_of(plan), plan.waiting, plan.least) == ([0.25] * 4, 2, 0.25)
-    assert plan_shares(cluster(1), 6, most=6).waiting == 0
+    assert plan_shares(cluster(1), 6, max_per_gpu=6).waiting == 0
     assert plan_shares(cluster(1, cpus=2), 6).shares == plan_shares(cluster(1), 2).shares
     assert plan_shares([GpuNode(1, 64, memory=80.0)], 6, memory=30.0).waiting == 4
     assert plan_shares([GpuNode(1, 64, memory=80.0)], 6, memory=90.0) == SharePlan((), 6)
@@ -105,8 +105,8 @@ def test_table_names_gpus_and_shares_in_short_lines():
     memory=st.sampled_from([0.0, 5.0, 30.0]),
 )
 def test_no_gpu_is_idle_while_trainings_wait(nodes, trainings, cpus, limit, memory):
-    plan = plan_shares(nodes, trainings, cpus=cpus, most=limit, memory=memory)
-    assert plan == plan_shares(nodes, trainings, cpus=cpus, most=limit, memory=memory)
+    plan = plan_shares(nodes, trainings, cpus=cpus, max_per_gpu=limit, memory=memory)
+    assert plan == plan_shares(nodes, trainings, cpus=cpus, max_per_gpu=limit, memory=memory)
     assert len(plan.shares) + plan.waiting == trainings
     assert all(share.gpus > 0 for share in plan.shares)
     usable = {node.name: min(node.gpus, node.cpus // cpus) if node.memory >= memory else 0 for node in nodes}

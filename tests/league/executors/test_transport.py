@@ -2,20 +2,17 @@
 
 import pytest
 import torch
+from always import table_policy
 from calls_made import RPS, SPACE, network, plain
 from exact_games import random_table, tree_of
 
 from gpu_envs.errors import ConfigError
-from league.exact import TablePolicy, table_policy
-from league.executors import (
-    LazyValue,
-    pack,
-    packed,
-    transport,
-    unpacked,
-)
+from league.executors import transport
+from league.executors.tasks import LazyValue
+from league.executors.transport import pack, packed, unpacked
 from league.policies.mixture import MixturePolicy
 from league.policies.random import RandomPolicy
+from league.policies.tabular import TablePolicy
 from trainers.models.action_heads import action_spec
 
 

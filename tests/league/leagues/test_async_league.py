@@ -20,8 +20,7 @@ from league.leagues.async_league import AsyncLeague
 from league.leagues.builder import LeagueBuilder, players_per_role
 from league.leagues.league import League, LeagueConfig
 from league.leagues.league_state import policy_weights
-from league.leagues.player import Match, Player
-from league.leagues.transitions import Enter, Freeze, Retire
+from league.leagues.player import Enter, Freeze, Match, Player, Retire
 from league.storage.open_run import open_run
 from trainers.base.state import select_prefix
 
@@ -239,22 +238,6 @@ def test_damaged_schedule_is_refused(data, message, tmp_path):
         db.execute("UPDATE kv SET value = ? WHERE key = 'asynchronous'", (json.dumps(schedule | data),))
     with pytest.raises(CheckpointError, match=message):
         league(tmp_path / "run", iterations=2, asynchronous=True)
-
-
-@pytest.mark.parametrize("asynchronous", [False, True])
-def test_run_of_the_other_mode_is_refused(asynchronous, tmp_path):
-    """The recorded configuration may be damaged."""
-    running = league(tmp_path / "run", "latest", iterations=1, asynchronous=asynchronous)
-    running.run()
-    running.store.close()
-    with sqlite3.connect(tmp_path / "run" / "league.db") as db:
-        db.execute(
-            "UPDATE meta SET value = json_set(value, '$.asynchronous', json(?)) WHERE key = 'config'",
-            (json.dumps(not asynchronous),),
-        )
-    expected = "none by the configuration, got one" if asynchronous else "a schedule by the configuration, got none"
-    with pytest.raises(CheckpointError, match=f"kv: asynchronous: expected {expected}"):
-        league(tmp_path / "run", "latest", iterations=2, asynchronous=not asynchronous)
 
 
 def test_one_worker_gives_equal_results_twice(tmp_path):

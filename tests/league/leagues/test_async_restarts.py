@@ -9,7 +9,7 @@ from small_league import equal, league, of_policy, weights
 
 from league.game import Game
 from league.leagues.builder import groups_across_roles, players_per_role, uniform_matches
-from league.leagues.transitions import Copy, Freeze, Reset
+from league.leagues.player import Copy, Freeze, Reset
 
 KUHN = Game.of("KuhnPoker-v0")
 

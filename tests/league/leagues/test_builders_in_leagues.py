@@ -10,14 +10,13 @@ from small_league import STEPS, TINY, equal, league, of_policy, train, trained, 
 from gpu_envs.errors import ConfigError
 from league.game import Game
 from league.leagues import builder as league_builder
-from league.leagues import player, transitions
+from league.leagues import player
 from league.leagues.builder import LeagueBuilder, NoLeagueBuilder, players_per_role, uniform_matches
 from league.leagues.league import League, LeagueConfig
-from league.leagues.player import Match, Player
+from league.leagues.player import Copy, Enter, Freeze, Match, Player, Reset, Retire
 from league.leagues.population_based import PopulationBasedBuilder, PopulationBasedConfig
 from league.leagues.training_group import cached_trainings
-from league.leagues.transitions import Copy, Enter, Freeze, Reset, Retire
-from league.rollout.best_response import BestResponseTraining
+from league.matchups.best_response import BestResponseTraining
 from league.storage.open_run import open_run
 from league.storage.run_store import RunStore
 
@@ -157,7 +156,6 @@ def test_builder_example_of_the_documentation_runs(tmp_path, monkeypatch):
     names = {
         **vars(league_builder),
         **vars(player),
-        **vars(transitions),
         "Path": lambda _: tmp_path,
         "Game": Game,
         "open_run": open_run,

@@ -14,7 +14,7 @@ from league.executors.worker import perform
 from league.game import Game
 from league.leagues.league import League
 from league.leagues.training_group import train_group
-from league.rollout.matchup_distribution import MatchupDistribution
+from league.matchups.matchup_distribution import MatchupDistribution
 from league.storage.open_run import open_run
 from league.storage.run_config import training
 from trainers.config.train_config import CUBLAS

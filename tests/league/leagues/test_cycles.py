@@ -1,7 +1,6 @@
 """Tests of cyclic games: self-play cycles forever, and best-response oracles converge to the equilibrium."""
 
 import itertools
-import math
 
 import pytest
 import torch
@@ -11,7 +10,6 @@ from league.analysis.population_metrics import decompose_game
 from league.evaluation.tabular_game import TabularGame
 from league.psro.config import PSROConfig
 from league.psro.psro import PSRO
-from league.solvers import solve
 from league.storage.open_run import open_run
 
 BEATS = torch.tensor([[0.0, -1.0, 1.0], [1.0, 0.0, -1.0], [-1.0, 1.0, 0.0]], dtype=torch.float64)
@@ -51,37 +49,3 @@ def test_self_play_of_rock_paper_scissors_cycles_while_psro_does_not(tmp_path):
     with open_run(tmp_path / "psro", RPS, "psro", config) as store:
         rows = PSRO(store, config).run()
         assert rows[-1]["exploitability"] < 0.1
-
-
-def test_self_play_of_disc_game_cycles_while_best_responses_converge():
-    """Strategies are points of the unit disc; a point a right angle ahead wins by 1 (Balduzzi et al. 2019).
-
-    Only payoffs are used. The best response to a point is a right angle ahead of it; to a mixture, ahead of its mean.
-    """
-
-    def payoffs(points):
-        table = points[:, :1] * points[:, 1:].T - points[:, 1:] * points[:, :1].T
-        return torch.stack([table, -table])
-
-    def response(mean):
-        angle = math.atan2(float(mean[1]), float(mean[0])) - math.pi / 2
-        return torch.tensor([math.cos(angle), math.sin(angle)], dtype=torch.float64)
-
-    points = [torch.tensor([1.0, 0.0], dtype=torch.float64)]
-    for _ in range(15):
-        points.append(response(points[-1]))  # self-play
-    latest = torch.stack(points)
-    assert torch.allclose(payoffs(torch.stack([response(points[-1]), points[-1]]))[0, 0, 1], torch.ones(()).double())
-    decomposition = decompose_game(payoffs(latest))
-    assert decomposition.cyclic_share == pytest.approx(1.0)
-    assert decomposition.transitive_share == pytest.approx(0.0, abs=1e-9)
-
-    points = points[:1]
-    for _ in range(4):
-        weights = solve("nash", payoffs(torch.stack(points))).marginals[0]
-        points.append(response(weights @ torch.stack(points)))  # double oracle
-    population = torch.stack(points[:4])
-    weights = solve("max_entropy_nash", payoffs(population)).marginals[0]
-    assert float((weights @ population).norm()) < 1e-6  # no strategy gains against it
-    assert weights == pytest.approx([0.25] * 4, abs=1e-6)
-    assert decompose_game(payoffs(population)).cyclic_share == pytest.approx(1.0)

@@ -16,10 +16,10 @@ from league.analysis.population_metrics import decompose_game
 from league.game import Game
 from league.leagues.league import League, LeagueConfig
 from league.leagues.self_play import SelfPlayBuilder, SelfPlayConfig
+from league.matchups.matchups import simulate_matchups
+from league.matchups.payoff_table import PayoffTable
 from league.psro.config import PSROConfig
 from league.psro.psro import PSRO
-from league.rollout.matchups import simulate_matchups
-from league.rollout.payoff_table import PayoffTable
 from league.solvers import solve
 from league.storage.open_run import open_run
 

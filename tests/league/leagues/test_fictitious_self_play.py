@@ -11,9 +11,8 @@ import torch
 from builder_rosters import league, result
 
 from league.evaluation.tabular_game import TabularGame
-from league.leagues.player import Player
+from league.leagues.player import Freeze, Player
 from league.leagues.self_play import SelfPlayBuilder, SelfPlayConfig
-from league.leagues.transitions import Freeze
 
 BEATS = np.array([[0.0, -1.0, 1.0], [1.0, 0.0, -1.0], [-1.0, 1.0, 0.0]])
 UNEQUAL = np.array([[0.0, -1.0, 3.0], [1.0, 0.0, -2.0], [-3.0, 2.0, 0.0]])  # equilibrium (2, 3, 1) / 6

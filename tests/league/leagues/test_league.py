@@ -12,10 +12,9 @@ from league.game import Game
 from league.leagues import builder_validation
 from league.leagues.alphastar import AlphaStarConfig, AlphaStarLeagueBuilder, FreezeRules
 from league.leagues.builder import NoLeagueBuilder
-from league.leagues.draw_margin import balanced_draw_margin
-from league.leagues.league import League
-from league.rollout.matchup_distribution import LEARNER
-from league.rollout.matchups import simulate_matchups
+from league.leagues.league import League, balanced_draw_margin
+from league.matchups.matchup_distribution import LEARNER
+from league.matchups.matchups import simulate_matchups
 from league.storage.run_store import RunStore
 
 KUHN = Game.of("KuhnPoker-v0")

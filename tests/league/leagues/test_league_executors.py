@@ -13,16 +13,16 @@ from shuffled import Shuffled
 from small_league import RPS, league, records
 
 from gpu_envs.errors import GpuEnvsError
-from league.executors import packed, unpacked
+from league.executors.transport import packed, unpacked
 from league.game import Game
 from league.leagues import training_group
 from league.leagues.league import League
+from league.matchups.best_response import BestResponseTraining
+from league.matchups.matchup_distribution import MatchupDistribution
+from league.matchups.matchups import simulate_matchups
 from league.policies.random import RandomPolicy
 from league.psro.config import PSROConfig
 from league.psro.psro import PSRO
-from league.rollout.best_response import BestResponseTraining
-from league.rollout.matchup_distribution import MatchupDistribution
-from league.rollout.matchups import simulate_matchups
 from league.storage.open_run import open_run
 from league.storage.run_store import RunStore
 

@@ -8,7 +8,7 @@ import torch
 from small_league import equal, league, records, trained, training
 
 from gpu_envs.errors import ConfigError
-from league.analysis.report import read_report
+from league.analysis.report_data import read_report
 from league.analysis.report_tables import format_report
 from league.game import Game
 from league.leagues import builder_validation
@@ -19,9 +19,9 @@ from league.leagues.league import League, LeagueConfig
 from league.leagues.matchmaking import WinRates
 from league.leagues.player import Player
 from league.leagues.self_play import SelfPlayBuilder, SelfPlayConfig
-from league.rollout.episode_tally import EpisodeTally
-from league.rollout.matchup_distribution import LEARNER
-from league.rollout.payoff_table import kept_policies, num_cells
+from league.matchups.episode_tally import EpisodeTally
+from league.matchups.matchup_distribution import LEARNER
+from league.matchups.payoff_table import kept_policies, num_cells
 from league.storage.open_run import open_run
 
 THREE = Game.of("KuhnPoker-v0", {"num_players": 3})

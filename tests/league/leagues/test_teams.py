@@ -10,14 +10,14 @@ from small_league import builder, equal, league, records, training
 from gpu_envs.cli import main
 from gpu_envs.errors import ConfigError
 from league.evaluation.approximate_exploitability import approximate_exploitability
-from league.executors import ProcessExecutor
+from league.executors.process import ProcessExecutor
 from league.game import Game
+from league.matchups.matchup_distribution import LEARNER, MatchupDistribution
+from league.matchups.matchups import simulate_matchups
+from league.matchups.opponent_sampler import OpponentSampler
 from league.policies.team import TeamPolicy, policy_from_state, random_policy
 from league.psro.config import PSROConfig
 from league.psro.psro import PSRO
-from league.rollout.matchup_distribution import LEARNER, MatchupDistribution
-from league.rollout.matchups import simulate_matchups
-from league.rollout.opponent_sampler import OpponentSampler
 from league.storage.open_run import open_run
 from league.storage.run_config import training as training_config
 from league.storage.run_store import RunStore
@@ -185,7 +185,7 @@ def test_teams_in_kernels_earn_what_they_earn_between_steps():
 
 def test_one_network_for_agents_of_different_action_spaces_is_refused():
     pools = trained_teams(1)
-    with pytest.raises(ConfigError, match="seat adversary: policy 0: expected a team, because its agents differ"):
+    with pytest.raises(ConfigError, match="seat adversary: policy 1: expected a team, because its agents differ"):
         simulate_matchups(
             {**pools, "adversary": pools["agent"]}, game=GAME, matchups=[(1, 1)], episodes=2, seed=0, engine="torch"
         )
@@ -231,8 +231,7 @@ def test_kernels_have_the_network_of_every_agent_of_a_team():
     core = GAME.core(4)
     sampler = OpponentSampler(core, GAME, draw, pools)
     assert sampler.learners == tuple(names)
-    table = sampler.kernel_table(names)
-    assert table is not None
+    policies, index = sampler.kernel_table(names)
     (first, second), prey = (pools["adversary"][index].members for index in (1, 2)), pools["agent"][1]
     rows = [
         [first[0], *[first[1]] * 3, 2, 2],
@@ -240,13 +239,13 @@ def test_kernels_have_the_network_of_every_agent_of_a_team():
         [-1, -1, -1, -1, 2, 2],
         [0, 1, 1, 1, prey, prey],
     ]
-    for row, expected in zip(table.index.tolist(), rows, strict=False):
+    for row, expected in zip(index.tolist(), rows, strict=False):
         for entry, policy in zip(row, expected, strict=True):
             if isinstance(policy, int):  # the number of a learner, or random actions
                 assert entry == policy
             else:
                 (alone,) = kernel_policies([policy], core.device, 0)
-                assert torch.equal(table.policies[entry - len(names)].weights, alone.weights)
+                assert torch.equal(policies[entry - len(names)].weights, alone.weights)
 
 
 def test_viewer_plays_the_mixture_of_teams(tmp_path):

@@ -3,23 +3,21 @@
 import gymnasium
 import pytest
 import torch
+from always import Stateless
 from psro_runs import RPS, pure
 
 import gpu_envs
 from gpu_envs.errors import CheckpointError, ConfigError
 from league.evaluation.tabular_game import TabularGame
+from league.matchups.matchups import simulate_matchups
 from league.policies.mixture import MixturePolicy
 from league.policies.random import RandomPolicy
-from league.rollout.matchups import simulate_matchups
 from league.storage.run_store import RunStore
 from trainers.algorithms.on_policy.ppo import PPO, PPOConfig
 from trainers.base.learner_spec import LearnerSpec
 
 
-class FirstLegal:
-    def initial_hidden_state(self, *shape):
-        return None
-
+class FirstLegal(Stateless):
     def act(self, obs, mask=None, greedy=False, hidden_state=None):
         return mask.int().argmax(-1) if mask is not None else torch.zeros(obs.shape[:-1], dtype=torch.int64)
 

@@ -6,14 +6,13 @@ import pytest
 import torch
 from gymnasium import spaces
 from toy_league import GAME, random_policy, trained
-from toy_store import store  # noqa: F401
 
 from gpu_envs.errors import CheckpointError, ConfigError
-from league.exact import TablePolicy
 from league.game import Game
 from league.policies import kinds
 from league.policies.mixture import MixturePolicy
 from league.policies.random import RandomPolicy
+from league.policies.tabular import TablePolicy
 from trainers.models.action_heads import action_spec
 from trainers.models.policy import Policy
 

@@ -4,19 +4,21 @@ import json
 
 import pytest
 import torch
+from always import table_policy
 from exact_games import random_table, tree_of
 from gymnasium import spaces
 
 from gpu_envs.errors import CheckpointError, ConfigError
-from league.exact import GameTree, TablePolicy
-from league.exact.tabulation import table_policy, tabulate
+from league.exact.game_tree import GameTree
+from league.exact.tabulation import tabulate
 from league.game import Game
+from league.policies.tabular import TablePolicy
 from trainers.algorithms.on_policy.ppo import PPOConfig
-from trainers.evaluation.policy_runner import PolicyRunner
 from trainers.models.action_heads import action_spec, greedy_spec, make_head
 from trainers.models.networks import Network
 from trainers.models.normalization import ObservationNormalizer
 from trainers.models.policy import Policy
+from trainers.models.policy_set import PolicyRunner
 
 
 def earned(game, policies, episodes, seed=0):
@@ -55,7 +57,7 @@ def test_play_earns_the_exact_value(name):
 
 def test_simultaneous_moves_are_played():
     game = Game.of("RockPaperScissors-v0", {"num_repetitions": 2})
-    tree = GameTree.of(game)
+    tree = GameTree(game)
     generator = torch.Generator().manual_seed(6)
     profile = [random_table(tree, seat, generator) for seat in range(2)]
     total = earned(game, [table_policy(tree, table, 0, seed) for seed, table in enumerate(profile)], 100_000)

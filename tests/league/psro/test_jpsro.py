@@ -10,21 +10,21 @@ import numpy as np
 import pyspiel
 import pytest
 import torch
+from always import table_policy
 from exact_games import spiel_of, to_spiel
 from open_spiel.python import policy
 from psro_runs import EXACT, TINY, contents, play, psro
 
 from gpu_envs.errors import ConfigError
-from league.analysis.report import read_report
+from league.analysis.report_data import read_report
 from league.analysis.report_tables import format_report
 from league.evaluation.nash_conv import ce_gap_lower_bound, strategy_from_summary
 from league.evaluation.tabular_game import TabularGame
-from league.exact import table_policy
 from league.game import Game
+from league.matchups.matchup_distribution import LEARNER
 from league.psro.config import PSROConfig
 from league.psro.psro import PSRO
 from league.psro.variants.standard import StandardVariant
-from league.rollout.matchup_distribution import LEARNER
 from league.solvers.meta_strategy import of_joint
 from league.storage.run_store import RunStore
 

@@ -15,12 +15,9 @@ from league.evaluation import payoff_filler
 from league.evaluation.nash_conv import nash_conv_lower_bound, strategy_from_summary
 from league.evaluation.tabular_game import TabularGame
 from league.game import Game
-from league.policies.random import RandomPolicy
 from league.psro.config import PSROConfig
-from league.psro.psro import PSRO
 from league.solvers import MetaStrategy
 from league.storage import run_config as runs
-from league.storage.open_run import open_run
 from league.storage.run_store import RunStore
 
 KUHN_UNIFORM = [0.9167, 0.6250, 0.4167, 0.3542, 0.2833, 0.2639, 0.2262]
@@ -181,15 +178,16 @@ def test_extended_run_equals_long_run(variant, tmp_path):
 
 @pytest.mark.slow
 def test_run_killed_anywhere_resumes_to_equal_results(tmp_path):
-    command = [sys.executable, str(SCRIPT), str(tmp_path), "20"]
+    points = 4
+    command = [sys.executable, str(SCRIPT), str(tmp_path), str(points)]
     run = subprocess.run(command, check=False, capture_output=True, text=True, timeout=1800)
     assert run.returncode == 0, run.stderr
-    assert int(run.stdout.split()[1]) == 20, run.stdout
-    for kind in KINDS:
-        expected = contents(tmp_path / f"whole-{kind}")
+    for kind, line in zip(KINDS, run.stdout.splitlines(), strict=True):
+        assert int(line.split()[1]) >= points, run.stdout
+        expected = contents(tmp_path / kind / "whole")
         assert len(expected["iterations"]) == 3
-    for point, kind in enumerate(json.loads(run.stdout.splitlines()[1])):
-        assert contents(tmp_path / str(point)) == contents(tmp_path / f"whole-{kind}"), (point, kind)
+        for point in range(points):
+            assert contents(tmp_path / kind / str(point)) == expected, (kind, point)
 
 
 def test_recurrent_policies_cannot_be_tabulated(tmp_path):
@@ -217,7 +215,6 @@ def test_recurrent_policies_cannot_be_tabulated(tmp_path):
             "meta_solver='nash': expected a zero-sum game, got SimpleTag-v0",
         ),
         (("SimpleTag-v0", {}), EXACT, "SimpleTag-v0: no exact tree"),
-        (("SimpleTag-v0", {}), {"payoff_estimation": "exact"}, "SimpleTag-v0: no exact tree"),
         (("KuhnPoker-v0", {}), {"variant": "rectified"}, "'rectified': KuhnPoker-v0: expected one population"),
         (("SimpleTag-v0", {}), {"variant": "rectified"}, "expected a two-player zero-sum game, got SimpleTag-v0"),
         (("SimpleTag-v0", {}), {"variant": "anytime"}, "expected a two-player zero-sum game, got SimpleTag-v0"),
@@ -250,8 +247,6 @@ def test_settings_that_do_not_fit_the_game_raise_before_any_step(env_id, setting
     ("settings", "message"),
     [
         ({"variant": "rectifed"}, "variant: expected one of .*, got 'rectifed'"),
-        ({"meta_solver": "nosh"}, "meta_solver: expected one of .*, got 'nosh'"),
-        ({"variant": "pipeline", "pipeline_depth": 0}, "pipeline_depth: expected an int >= 1, got 0"),
         ({"restricted_tolerance": 1e-4}, "restricted_tolerance = 0.0001: has no effect with variant = 'standard'"),
         ({"pipeline_depth": 2}, "pipeline_depth = 2: has no effect with variant = 'standard'"),
     ],
@@ -259,13 +254,6 @@ def test_settings_that_do_not_fit_the_game_raise_before_any_step(env_id, setting
 def test_bad_settings_are_named(settings, message):
     with pytest.raises(ConfigError, match=message):
         PSROConfig(**settings)
-
-
-def test_changed_settings_are_named(tmp_path):
-    play(tmp_path, iterations=1, **EXACT)
-    with pytest.raises(ConfigError, match="expected meta_solver = 'auto' as recorded, got 'uniform'"):
-        psro(tmp_path, meta_solver="uniform", **EXACT)
-    assert len(play(tmp_path, iterations=2, **EXACT)) == 3
 
 
 def test_missing_policy_file_raises_and_run_is_kept(tmp_path):
@@ -299,14 +287,3 @@ def test_invalid_payoffs_are_refused_and_the_run_is_kept(tmp_path, monkeypatch):
     play(tmp_path, iterations=2, **settings)
     play(tmp_path / "whole", iterations=2, **settings)
     assert contents(tmp_path) == contents(tmp_path / "whole")
-
-
-def test_reading_a_run_changes_nothing(tmp_path):
-    play(tmp_path, iterations=1, **EXACT)
-    with RunStore.open(tmp_path, write=False) as store:
-        run = PSRO(store, PSROConfig(iterations=2, **EXACT))
-        assert isinstance(store.populations["player_0"][0], RandomPolicy)
-        with pytest.raises(GpuEnvsError, match="opened for reading"):
-            run.run()
-    with open_run(tmp_path, Game.of("KuhnPoker-v0"), "psro", PSROConfig(**EXACT)) as store:
-        assert len(store.iterations()) == 2

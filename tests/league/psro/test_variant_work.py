@@ -6,10 +6,9 @@ from psro_runs import QUICK, contents, play, psro
 from shuffled import Shuffled
 
 from league.game import Game
-from league.psro.best_response_task import BestResponseTask
 from league.psro.config import PSROConfig
 from league.psro.psro import PSRO
-from league.psro.store_update import ComputedUpdate, StoreUpdate
+from league.psro.work import BestResponseTask, ComputedUpdate, StoreUpdate
 from league.storage.open_run import open_run
 
 PIPELINE = {**QUICK, "variant": "pipeline", "pipeline_depth": 2}

@@ -12,14 +12,14 @@ from league import solvers
 from league.evaluation.nash_conv import strategy_from_summary
 from league.evaluation.tabular_game import TabularGame
 from league.game import Game
+from league.matchups import best_response
+from league.matchups.best_response import BestResponseTraining
 from league.policies.mixture import MixturePolicy
 from league.psro.config import PSROConfig
 from league.psro.variants import extensive_form, least_exploitable
 from league.psro.variants.extensive_form import ExtensiveFormVariant
-from league.psro.variants.rectified import RectifiedVariant
 from league.psro.variants.self_play import SelfPlayVariant
-from league.rollout import best_response
-from league.rollout.best_response import BestResponseTraining
+from league.psro.variants.standard import RectifiedVariant
 from league.solvers import MetaStrategy
 from league.solvers.nash import minimax
 from league.storage.run_store import RunStore
@@ -273,7 +273,7 @@ def test_pipeline_of_one_level_equals_psro_in_segments(tmp_path):
 @pytest.mark.parametrize("variant", ["standard", "anytime", "self_play"])
 def test_warm_started_responses_start_with_the_latest_critic(tmp_path, monkeypatch, variant):
     """Otherwise a trained actor would learn from an untrained critic and get worse."""
-    iterate, begin_role_from, trainings, starts = BestResponseTraining.iterate, best_response.begin_role_from, [], []
+    iterate, begin_role_from, trainings, starts = BestResponseTraining.iterate, best_response._begin_role_from, [], []
 
     def learning(self):
         if not any(training is self for training in trainings):
@@ -285,7 +285,7 @@ def test_warm_started_responses_start_with_the_latest_critic(tmp_path, monkeypat
         starts.append({name: value.clone() for name, value in learner.net.state_dict().items()})
 
     monkeypatch.setattr(BestResponseTraining, "iterate", learning)
-    monkeypatch.setattr(best_response, "begin_role_from", beginning)
+    monkeypatch.setattr(best_response, "_begin_role_from", beginning)
     play(
         tmp_path,
         iterations=2,

@@ -28,8 +28,11 @@ def test_alpharank_as_openspiel(shape):
 def test_ties_of_alpharank_as_openspiel():
     payoffs = drawn(2, 4, 3, seed=1).round()
     assert any(len(column.unique()) < len(column) for column in payoffs[0].T)
-    expected = openspiel_alpharank.compute(list(payoffs.numpy()), use_inf_alpha=True, inf_alpha_eps=0.03)[2]
+    tables = list(payoffs.numpy())
+    expected = openspiel_alpharank.compute(tables, use_inf_alpha=True, inf_alpha_eps=0.03)[2]
     close(solve("alpharank", payoffs, epsilon=0.03).joint.flatten(), expected, atol=1e-8)
+    expected = openspiel_alpharank.compute(tables, alpha=2.0, m=7)[2]
+    close(solve("alpharank", payoffs, alpha=2.0, m=7).joint.flatten(), expected, atol=1e-8)
 
 
 def test_alpharank_of_one_population_as_openspiel():

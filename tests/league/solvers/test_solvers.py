@@ -263,6 +263,7 @@ def test_refused_games(name):
         ("fictitious_play", {"iterations": 0}, "iterations: expected a number above 0, got 0"),
         ("multiplicative_weights", {"rate": -1.0}, "rate: expected a number above 0, got -1.0"),
         ("alpharank", {"alpha": -1.0}, "alpha: expected a number above 0, got -1.0"),
+        ("alpharank", {"alpha": 1.0, "m": 1}, "m: expected a population of at least 2, got 1"),
         ("alpharank", {"epsilon": 0.7}, "epsilon: expected a number in .0, 0.5. without alpha, got 0.7"),
         ("ce", {"objective": "best"}, "ce: objective: expected max_entropy or max_welfare, got 'best'"),
     ],

@@ -13,23 +13,20 @@ import torch
 from watch_runs import psro
 
 from gpu_envs.errors import CheckpointError, GpuEnvsError
-from league.analysis.report import read_report
+from league.analysis.report_data import read_report
 from league.analysis.report_tables import format_report
 from league.cli.dispatch import league_command
 from league.game import Game
+from league.league_algorithms import PFSPLeagueConfig
 from league.leagues.league import League
 from league.leagues.self_play import SelfPlayBuilder, SelfPlayConfig
 from league.policies.mixture import MixturePolicy
 from league.policies.random import RandomPolicy
 from league.policies.tabular import TablePolicy
-from league.registry import PFSPLeagueConfig
 from league.storage.database import COLUMNS, DATABASE, TABLES
 from league.storage.open_run import open_run
 from league.storage.run_store import RunStore
-from league.watch.api import ViewerApi
-from league.watch.rollouts import RolloutCache
-from league.watch.sources.base import LatestSnapshot
-from league.watch.sources.open import open_source
+from league.watch.api import open_viewer
 
 DEEP, NEARLY = "[" * 100_000, "[" * 480 + "]" * 480
 VALUES = (
@@ -64,11 +61,7 @@ def use(path: Path, more: int | None = None) -> list[str]:
     """Open a run in every way and return the error messages; `more`: iterations to resume it to."""
 
     def watch() -> None:
-        with (
-            contextlib.closing(LatestSnapshot(open_source(path))) as latest,
-            contextlib.closing(RolloutCache()) as rollouts,
-        ):
-            api = ViewerApi(latest, rollouts)
+        with open_viewer(path) as api:
             for name in ("run", "metrics", "league", "rollout"):
                 json.loads(api.answer(name, "worlds=1" if name == "rollout" else ""))
 
@@ -228,7 +221,7 @@ def test_database_with_another_schema_is_refused(runs, tmp_path, statement):
     copy = Path(shutil.copytree(runs["psro"], tmp_path / "run"))
     with contextlib.closing(sqlite3.connect(copy / DATABASE)) as db, db:
         db.execute(statement)
-    with pytest.raises(CheckpointError, match=r"league.db: expected the tables of format 2, got (table|view|trigger) "):
+    with pytest.raises(CheckpointError, match=r"league.db: expected the schema of format 2, got (no|an unknown) "):
         RunStore.open(copy, write=False)
 
 

@@ -5,7 +5,9 @@ import json
 import os
 import shutil
 import sqlite3
+import subprocess
 import sys
+import sysconfig
 from pathlib import Path
 
 import pytest
@@ -162,13 +164,31 @@ def test_working_folder_is_searched_only_for_named_modules(marker, capsys):
         __import__("optional")
 
 
+TRAINING = "train gymnasium:CartPole-v1 --env-workers 2 --num-envs 2 --total-steps 64 --eval-episodes 0 --no-video"
+
+
 @pytest.mark.slow
-def test_workers_start_without_the_working_folder(marker):
-    """Python searches the working folder for modules when it starts a worker."""
+@pytest.mark.parametrize(
+    "words",
+    [
+        ["league", "resume", "own-league", "--iterations", "2", *PROCESS],
+        [*TRAINING.split(), "--device", "cpu", "--run-dir", "new"],
+    ],
+    ids=["league", "worlds"],
+)
+def test_workers_start_without_the_working_folder(words, marker):
+    """Python searches the working folder for modules when it starts a worker, and before it its resource tracker."""
     for name in ("pickle", "runpy", "signal"):
         (marker.parent / f"{name}.py").write_text(EVIL.format(str(marker)))
-    assert main(["league", "resume", "own-league", "--iterations", "2", *PROCESS]) == 0
+    # a new process, which has no resource tracker yet
+    command = Path(sysconfig.get_path("scripts")) / "gpu-envs"
+    subprocess.run([command, *words], check=True)
     assert not marker.exists()
+
+
+@pytest.mark.slow
+def test_starting_workers_leaves_the_environment_unchanged(marker):
+    assert main(["league", "resume", "own-league", "--iterations", "2", *PROCESS]) == 0
     assert "PYTHONSAFEPATH" not in os.environ
 
 

@@ -8,7 +8,6 @@ import numpy as np
 import pytest
 import torch
 from toy_league import GAME, dump, grown, random_policy, results, trained
-from toy_store import store  # noqa: F401
 
 import gpu_envs
 from gpu_envs.errors import CheckpointError, GpuEnvsError

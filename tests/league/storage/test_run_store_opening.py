@@ -1,12 +1,9 @@
 """Tests of folders that hold no run, and of stores that are damaged or of another format."""
 
-import shutil
 import sqlite3
 
-import numpy as np
 import pytest
-from toy_league import GAME, digests, dump, files, grown, results
-from toy_store import store  # noqa: F401
+from toy_league import GAME, files, grown
 
 from gpu_envs.errors import CheckpointError, ConfigError
 from league.storage import database
@@ -68,51 +65,14 @@ def test_damaged_database_is_reported_and_unchanged(store, damage, write):
         RunStore.open(store.path).close()
 
 
-def test_newer_format_is_refused(store):
+@pytest.mark.parametrize(("number", "hint"), [(3, "update gpu-envs"), (1, "it is too old; use an older gpu-envs")])
+def test_other_format_is_refused(store, number, hint):
     store.close()
     with sqlite3.connect(store.file) as db:
-        db.execute("UPDATE meta SET value = 3 WHERE key = 'format'")
+        db.execute("UPDATE meta SET value = ? WHERE key = 'format'", (number,))
     db.close()
     contents = files(store.path)
     for write in (True, False):
-        with pytest.raises(CheckpointError, match=r"league.db: expected format 2 or older, got 3; update gpu-envs"):
+        with pytest.raises(CheckpointError, match=rf"league.db: expected format 2, got {number}; {hint}"):
             RunStore.open(store.path, write)
     assert files(store.path) == contents
-
-
-def test_older_format_is_converted_or_refused(store, monkeypatch, tmp_path):
-    grown(store)
-    with store.step("play"):
-        store.add_results([[1, 0]], results(np.zeros((1, 2)), 0))
-    now = dump(store.path)
-    store.close()
-    with sqlite3.connect(store.file) as db:  # format 1 had another name for tasks, and no states
-        db.execute("ALTER TABLE tasks RENAME TO deeds")
-        db.execute("DROP TABLE states")
-        db.execute("UPDATE meta SET value = 1 WHERE key = 'format'")
-    db.close()
-    for write in (True, False):
-        with pytest.raises(CheckpointError, match=r"league.db: expected format 2, got 1, which is too old"):
-            RunStore.open(store.path, write)
-
-    def up(db: sqlite3.Connection) -> None:
-        db.execute("ALTER TABLE deeds RENAME TO tasks")
-        if broken:
-            raise sqlite3.OperationalError("disk I/O error")
-        db.execute(f"CREATE TABLE states ({database.TABLES['states']})")
-
-    monkeypatch.setitem(database.MIGRATIONS, 1, up)
-    contents, broken = digests(store.path), False
-    assert dump(store.path) == now  # reading converts a copy
-    assert digests(store.path) == contents
-    broken = True
-    with pytest.raises(OSError, match="disk I/O error"):
-        RunStore.open(store.path)
-    broken = False
-    shutil.copytree(store.path, tmp_path / "other")
-    with RunStore.open(store.path) as opened:
-        assert opened.done("play")
-    monkeypatch.delitem(database.MIGRATIONS, 1)
-    assert dump(store.path) == now
-    with pytest.raises(CheckpointError, match="too old"):
-        RunStore.open(tmp_path / "other")

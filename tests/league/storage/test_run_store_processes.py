@@ -13,7 +13,6 @@ from pathlib import Path
 import pytest
 import torch
 from toy_league import FRAME, GAME, digests, dump, end_at, grown, loop, start, trained, write
-from toy_store import store  # noqa: F401
 
 from gpu_envs.errors import GpuEnvsError
 from league.storage import database

@@ -13,9 +13,6 @@ from league.cli.watch import watch_command
 from league.watch import export as exporting
 from league.watch.api import rollout_path
 
-pytest_plugins = ["watch_fixtures"]
-
-
 PAGE = '<!doctype html><html><head><script>"</body>"</script></head><body><p>stand-in</p></body></html>'
 
 

@@ -1,6 +1,5 @@
 """Arbitrary requests to the viewer get an answer or one line."""
 
-import contextlib
 import json
 from urllib.parse import quote
 
@@ -8,13 +7,9 @@ import anyio
 import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
-from viewed_run import run  # noqa: F401
 
 from league.watch import server as serving
-from league.watch.api import ViewerApi
-from league.watch.rollouts import RolloutCache
-from league.watch.sources.base import LatestSnapshot
-from league.watch.sources.open import open_source
+from league.watch.api import open_viewer
 
 DIGITS = "9" * 5000
 
@@ -32,8 +27,7 @@ QUESTIONS = [
 @pytest.fixture(scope="module")
 def served(run):
     """Return the viewer's application, without a server."""
-    with contextlib.closing(LatestSnapshot(open_source(run))) as latest, contextlib.closing(RolloutCache()) as rollouts:
-        api = ViewerApi(latest, rollouts)
+    with open_viewer(run) as api:
         yield serving.application(api, token="t", host="127.0.0.1", names=("localhost",))
 
 

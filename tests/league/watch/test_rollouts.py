@@ -13,9 +13,7 @@ from league.game import Game
 from league.watch import rollouts as playing
 from league.watch.rollouts import RolloutCache, record_rollout
 from trainers.config.train_config import make_train_core
-from trainers.evaluation import record_episodes
-
-pytest_plugins = ["watch_fixtures"]
+from trainers.evaluation.policy_evaluation import record_policies
 
 
 class Stage:
@@ -36,7 +34,7 @@ def test_rollout_equals_recorded_episodes(training, watched):
     api = watched(training)
     rollout = ask(api, "rollout", "policies=random&seed=3&worlds=2")
     stage = api.latest.get()[0].stage
-    episodes, _ = record_episodes.record_policies(make_train_core(stage.config, 2, 0), {}, seed=3)
+    episodes, _ = record_policies(make_train_core(stage.config, 2, 0), {}, seed=3)
     assert rollout["steps"] == 7
     assert rollout["complete"] == [True, True]
     for world, episode in enumerate(sorted(episodes, key=lambda record: record.world)):

@@ -9,9 +9,7 @@ from pathlib import Path
 from urllib.parse import urlsplit
 
 import pytest
-from toy_league import start
-from viewed_run import run  # noqa: F401
-from viewer_requests import Answer, watching  # noqa: F401
+from viewer_requests import Answer
 
 from gpu_envs.errors import ConfigError, MissingExtraError
 from league.cli.watch import watch_command
@@ -191,10 +189,3 @@ def test_browser_is_not_opened_over_ssh(monkeypatch):
     monkeypatch.delenv("DISPLAY")
     monkeypatch.delenv("WAYLAND_DISPLAY", raising=False)
     assert not _screen()
-
-
-def test_damaged_league_database_gives_one_line(tmp_path):
-    start(tmp_path).close()
-    (tmp_path / "league.db").write_bytes((tmp_path / "league.db").read_bytes()[:3000])
-    with pytest.raises(Exception, match="damaged"):
-        watch_command([str(tmp_path), "--no-browser"])

@@ -3,11 +3,10 @@
 import socket
 
 import pytest
-from viewed_run import run  # noqa: F401
-from viewer_requests import Answer, watching  # noqa: F401
+from viewer_requests import Answer
 
 from league.watch import export as exporting
-from league.watch.access import AccessMiddleware, new_token, split_host
+from league.watch.server import AccessMiddleware, split_host
 
 
 def test_other_hosts_and_sites_are_refused(watching):
@@ -64,6 +63,8 @@ def test_request_without_token_is_refused(watching, tmp_path, monkeypatch):
     (tmp_path / "index.html").write_text("<p>the page</p>")
     port = watching("--no-browser")
     wrong = port.token[:-1] + ("A" if port.token[-1] != "A" else "B")
+    assert len(port.token) >= 43  # 256 bits
+    assert watching("--no-browser").token != port.token
     cookie = f"gpu-envs-watch-{port}"
     for path in ("/", "/api/run", "/nothing", "/?token=", f"/?token={wrong}", f"/api/run?token={wrong}"):
         for sent in ("", f"{cookie}={wrong}", f"{cookie}=", f"gpu-envs-watch-1={port.token}", f"{cookie}=%00é"):
@@ -82,15 +83,10 @@ def test_request_without_token_is_refused(watching, tmp_path, monkeypatch):
     assert Answer(int(port), f"/api/rollout?worlds=1&token={port.token}").json()["worlds"] == 1  # without a cookie
 
 
-def test_two_viewers_have_different_tokens():
-    assert len({new_token() for _ in range(9)}) == 9
-    assert len(new_token()) >= 43  # 256 bits
-
-
 def test_public_address_gives_a_warning(watching, capsys):
     port = watching("--no-browser", "--host", "0.0.0.0")
     output = capsys.readouterr()
-    assert "warning: --host 0.0.0.0: the URL and the run are not encrypted" in output.err
+    assert "warning: --host 0.0.0.0: the URL and the page are not encrypted" in output.err
     assert output.err.count("\n") == 1
     assert "ssh" not in output.out
     assert Answer(port, "/api/run").status == 200

@@ -8,14 +8,11 @@ import torch
 from watch_runs import ask, trainer, until
 
 from gpu_envs.errors import CheckpointError, ConfigError
-from league.watch.api import UnknownAnswerError
-from league.watch.sources.open import open_source
+from league.watch.api import UnknownAnswerError, open_source
 from league.watch.sources.training import metric_rows
+from trainers.loggers.csv_logger import CSVLogger
+from trainers.loggers.logger import Loggers
 from trainers.storage import checkpoint
-from trainers.storage.metrics_log import MetricsLog
-
-pytest_plugins = ["watch_fixtures"]
-
 
 # ---------------------------------------------------------------- a training
 
@@ -124,7 +121,7 @@ def test_states_of_a_training_are_running_stopped_and_finished(tmp_path, watched
     assert ask(api, "run")["state"] == state
     assert not ask(api, "run")["writing"]
     while run.iteration < 4:
-        run.log = MetricsLog(tmp_path, after=run.iteration)
+        run.log = Loggers([CSVLogger], tmp_path, run.steps, {})
         run.iterate()
         run.close()
     until(lambda: ask(api, "run")["done"] == 4)
@@ -220,12 +217,4 @@ def test_folders_without_runs_are_refused(tmp_path):
         open_source(tmp_path)
     (tmp_path / "league.db").write_text("no database")
     with pytest.raises(CheckpointError, match="damaged"):
-        open_source(tmp_path)
-
-
-def test_module_is_imported_only_if_allowed(training, tmp_path):
-    recorded = json.loads((training / "config.json").read_text()) | {"env_id": "not_to_be_imported:Meet-v0"}
-    (tmp_path / "config.json").write_text(json.dumps(recorded))
-    refused = r"config.json: environment 'not_to_be_imported:Meet-v0' is .* add --allow-import not_to_be_imported if"
-    with pytest.raises(CheckpointError, match=refused):
         open_source(tmp_path)

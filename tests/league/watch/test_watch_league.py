@@ -7,9 +7,9 @@ import toy
 from toy_league import digests
 from watch_runs import RPS, array, ask, until
 
-from league import registry
+from league import league_algorithms
 from league.analysis.run_tables import RunTables
-from league.executors import LocalExecutor
+from league.executors.tasks import LocalExecutor
 from league.game import Game
 from league.psro.config import PSROConfig
 from league.psro.psro import PSRO
@@ -17,8 +17,6 @@ from league.storage.open_run import open_run
 from league.storage.run_config import table_of
 from league.storage.run_store import RunStore
 from league.watch.api import UnknownAnswerError
-
-pytest_plugins = ["watch_fixtures"]
 
 
 def test_answers_describe_a_league(league, watched):
@@ -69,12 +67,12 @@ def test_latest_policy_of_psro_is_the_mixture_of_its_meta_strategy(league, watch
 
 
 def test_latest_policy_of_a_league_is_a_main_agent(tmp_path, watched):
-    config = registry.find("alphastar").config_type(
+    config = league_algorithms.find("alphastar").config_type(
         iterations=1, steps=64, episodes_per_matchup=10, train_overrides={"num_envs": 8, "learner.rollout_length": 4}
     )
     game = Game.of("RockPaperScissors-v0", {"num_repetitions": 1})
     with open_run(tmp_path, game, "alphastar", config) as store:
-        registry.find("alphastar").make(store, config, None, LocalExecutor()).run()
+        league_algorithms.find("alphastar").make(store, config, None, LocalExecutor()).run()
     api = watched(tmp_path)
     run = ask(api, "run")
     assert run["policies"]["player"][-1].startswith("league_exploiter")

@@ -1,6 +1,5 @@
 """Hanabi-v0 against OpenSpiel 2.0.2's hanabi, and recorded games of the Hanabi Learning Environment 0.0.4."""
 
-import json
 from collections import Counter
 from pathlib import Path
 
@@ -12,6 +11,7 @@ from gpu_envs.envs.cards.hanabi import original_settings
 from gpu_envs.errors import ConfigError
 from gpu_envs.runtime.factory import make_core
 from parity.cards.hanabi_games import play_beside_openspiel, random_settings, replay
+from parity.traces import recorded
 
 TRACE = Path(__file__).with_name("hanabi.npz")
 SMALL = dict(players=3, colors=2, ranks=3, hand_size=2, max_information_tokens=3, max_life_tokens=2)
@@ -53,10 +53,7 @@ def test_ten_thousand_random_games_with_random_settings_equal_openspiel():
 @pytest.mark.variations
 @pytest.mark.parametrize("index", range(4))
 def test_recorded_games_equal_the_learning_environment(index):
-    with np.load(TRACE) as file:
-        settings = json.loads(str(file["settings"]))[index]
-        prefix = f"{index}."
-        trace = {name.removeprefix(prefix): file[name] for name in file.files if name.startswith(prefix)}
+    settings, trace = recorded(TRACE, index)
     counts = replay(settings, trace)
     assert counts["moves"] == trace["length"].sum() > 50
     assert counts["scored"] > 20
@@ -201,9 +198,6 @@ def test_global_state_shows_all_hands_from_seat_zero():
 @pytest.mark.parametrize(
     ("settings", "message"),
     [
-        ({"players": 6}, "players: expected .*5"),
-        ({"observation_type": 1}, "observation_type: expected"),
-        ({"max_life_tokens": 0}, "max_life_tokens"),
         ({"hand_size": 6, "players": 5, "colors": 2}, "hand_size: expected at most 4 with 5 players and a deck of 20"),
     ],
 )

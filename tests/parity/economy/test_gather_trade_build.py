@@ -209,7 +209,6 @@ def test_price_curve_has_the_last_mean_price_of_every_part_of_the_episode():
         ({"tax_annealing_schedule": (1.0,)}, "tax_annealing_schedule: expected 2 numbers"),
         ({"usd_scaling": 20000.0}, "at least 1 coin apart"),
         ({"tax_model": "us-federal-single-filer-2018-scaled", "bracket_spacing": "log"}, "expected 'us-federal'"),
-        ({"n_agents": 30}, "n_agents"),
         ({"scenario_name": "uniform"}, "fixed_four_skill_and_loc: expected False with scenario_name='uniform'"),
         ({"wood_clumpiness": 0.5}, "wood_clumpiness = 0.5: has no effect with scenario_name = 'layout_from_file'"),
         (

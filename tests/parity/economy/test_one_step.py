@@ -1,6 +1,5 @@
 """OneStepEconomy-v0 against recorded transitions of ai-economist 1.7.1, and its rules and settings."""
 
-import json
 from pathlib import Path
 
 import numpy as np
@@ -11,6 +10,7 @@ from gpu_envs.envs.economy.one_step import Config
 from gpu_envs.errors import ConfigError
 from gpu_envs.runtime.factory import make_core
 from parity.economy import one_step_replay
+from parity.traces import recorded
 
 TRACE = Path(__file__).with_name("one_step.npz")
 TOLERANCE = 1e-5  # relative, of float32 against float64
@@ -35,10 +35,7 @@ def episode(core, rates, hours):
 @pytest.mark.variations
 @pytest.mark.parametrize("index", range(4))
 def test_recorded_transitions_equal_the_original(index):
-    with np.load(TRACE) as file:
-        settings = json.loads(str(file["settings"]))[index]
-        prefix = f"{index}."
-        trace = {name.removeprefix(prefix): file[name] for name in file.files if name.startswith(prefix)}
+    settings, trace = recorded(TRACE, index)
     assert one_step_replay.TOLERANCE == TOLERANCE
     counts = one_step_replay.replay(settings, trace)
     assert counts["steps"] == 250

@@ -7,15 +7,20 @@ from gpu_envs import errors
 from gpu_envs.runtime.factory import make_core
 from parity.references import spiel
 
-DEALS = spiel.deals_of(6, 3)
+
+def deal(fields, world, state):
+    """Return OpenSpiel's next card: of player 0, of player 1, the public one."""
+    return fields["card"][world, spiel.chances(state)]
 
 
 def test_all_histories_equal_the_reference():
-    tree, counts = spiel.walk_all("LeducPoker-v0", "leduc_poker", DEALS)
-    assert (len(tree.histories), len(tree.terminals)) == (9300, 5520) == spiel.size_of("leduc_poker")
-    assert len(tree.views) == 2 * len({information for player, information in tree.views if player == 0})
-    assert tree.deciding > len(tree.histories) / 2
-    assert spiel.uniform(counts)
+    compared = spiel.all_histories("LeducPoker-v0", "leduc_poker", "card", deal)
+    finals = {state.history_str() for state in compared.states}  # the public card may stay hidden
+    assert len(finals) == 5520 == spiel.size_of("leduc_poker")[1]
+    assert all(len(obs) == 1 for obs in compared.views.values())  # an information state has one observation
+    assert len(set().union(*compared.views.values())) == len(compared.views)  # and the reverse
+    assert len(compared.starts) == 120
+    assert spiel.uniform(compared.starts)
 
 
 def test_illegal_action_costs_as_a_fold():

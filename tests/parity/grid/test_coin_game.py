@@ -139,7 +139,6 @@ def test_roles_are_single_players_unless_rewards_are_shared():
     [
         ({"payoff_matrix": ((1, 1), (1, 1))}, "payoff_matrix: expected two rows of three finite numbers"),
         ({"payoff_matrix": ((1, 1, float("nan")), (1, 1, -2))}, "payoff_matrix: expected two rows of three finite"),
-        ({"num_inner_steps": 0}, "num_inner_steps: expected"),
         ({"num_inner_steps": 2**30, "num_outer_steps": 4}, "num_outer_steps: expected num_inner_steps"),
     ],
 )

@@ -4,10 +4,8 @@
 """
 
 import dataclasses
-import json
 from pathlib import Path
 
-import numpy as np
 import pytest
 import torch
 
@@ -18,6 +16,7 @@ from gpu_envs.errors import ActionError, ConfigError
 from gpu_envs.runtime.core import Core
 from gpu_envs.runtime.factory import make_core
 from parity.grid.foraging_replay import replay
+from parity.traces import recorded
 
 TOLERANCE = 1e-5
 TRACE = Path(__file__).with_name("level_based_foraging.npz")
@@ -50,10 +49,7 @@ def cells(core):
 @pytest.mark.variations
 @pytest.mark.parametrize("index", [1, 0, 2, 3, 4])
 def test_recorded_transitions_equal_the_original(index):
-    with np.load(TRACE) as file:
-        settings = json.loads(str(file["settings"]))[index]
-        prefix = f"{index}."
-        trace = {name.removeprefix(prefix): file[name] for name in file.files if name.startswith(prefix)}
+    settings, trace = recorded(TRACE, index)
     counts = replay(settings, trace, TOLERANCE)
     assert counts["steps"] == 300
     assert min(counts["loads"], counts["moves"], counts["limits"] + counts["cleared"]) > 5, counts
@@ -219,7 +215,6 @@ def test_global_state_has_all_foods_players_and_the_time():
     ("settings", "message"),
     [
         ({"field_size": (5,)}, "field_size: expected 2 ints"),
-        ({"field_size": (2, 5)}, "field_size"),
         ({"min_player_level": (1, 2, 3)}, "min_player_level: expected an int in .* or a list of 2"),
         ({"max_player_level": 0}, "max_player_level: expected an int in"),
         ({"min_player_level": 3}, "max_player_level: expected at least min_player_level = 3 of player 0, got 2"),

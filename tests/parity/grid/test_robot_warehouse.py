@@ -3,11 +3,9 @@
 ``make test-parity`` plays the original itself with random settings, see tests/libraries/test_rware.py.
 """
 
-import json
 from pathlib import Path
 
 import gymnasium
-import numpy as np
 import pytest
 import torch
 
@@ -15,6 +13,7 @@ from gpu_envs.envs.grid.robot_warehouse import nested_space
 from gpu_envs.errors import ActionError
 from gpu_envs.runtime.factory import make_core
 from parity.grid.warehouse_replay import replay
+from parity.traces import recorded
 
 TOLERANCE = 1e-5
 TRACE = Path(__file__).with_name("robot_warehouse.npz")
@@ -84,10 +83,7 @@ def shelves(core):
 @pytest.mark.variations
 @pytest.mark.parametrize("index", [2, 0, 1, 3])
 def test_recorded_transitions_equal_the_original(index):
-    with np.load(TRACE) as file:
-        settings = json.loads(str(file["settings"]))[index]
-        prefix = f"{index}."
-        trace = {name.removeprefix(prefix): file[name] for name in file.files if name.startswith(prefix)}
+    settings, trace = recorded(TRACE, index)
     counts = replay(settings, trace, TOLERANCE)
     assert counts["steps"] == 300
     assert min(counts[name] for name in ("moves", "moves with a shelf", "blocked", "picked up", "turns")) > 5, counts

@@ -44,8 +44,8 @@ def run(env_id, module, num_envs, set_world=mirror.nothing, prepare=mirror.close
     core = make_core(env_id, num_envs, "cpu", seed=0, autoreset="disabled", **settings)
     theirs = module.parallel_env(**settings)
 
-    def copy(world, state, env):
-        set_world(theirs.unwrapped.scenario, state["pos"][env].astype(np.float64))
+    def copy(world, state):
+        set_world(theirs.unwrapped.scenario, state["pos"].astype(np.float64))
 
     def count_cases(world, tally, rewards):
         away = theirs.unwrapped.scenario._delta_dists

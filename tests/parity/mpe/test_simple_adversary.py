@@ -4,15 +4,15 @@ import pytest
 from mpe2 import simple_adversary_v3
 
 from gpu_envs.runtime.factory import make_core
-from parity.mpe import mirror, sizes
+from parity.mpe import mirror
 
 TOLERANCE = 1e-5
 
 
-def set_world(world, state, env):
+def set_world(world, state):
     """Copy the goal."""
     for agent in world.agents:
-        agent.goal_a = world.landmarks[state["goal"][env]]
+        agent.goal_a = world.landmarks[state["goal"]]
 
 
 def count_cases(world, tally, rewards):
@@ -29,7 +29,7 @@ def run(num_envs, steps=25, **settings):
     return mirror.compare(core, theirs, steps, prepare=mirror.closer, set_world=set_world, count_cases=count_cases)
 
 
-@sizes.few_or_all
+@mirror.few_or_all
 def test_episodes_equal_the_reference(worlds, continuous):
     worst, tally = run(worlds, continuous_actions=continuous)
     assert worst < TOLERANCE
@@ -51,7 +51,7 @@ SETTINGS = (
 )
 
 
-@pytest.mark.parametrize(("settings", "worlds"), sizes.first_of(SETTINGS, 10, 20), ids=str)
+@pytest.mark.parametrize(("settings", "worlds"), mirror.first_of(SETTINGS, 10, 20), ids=str)
 def test_settings_equal_the_reference(settings, worlds):
     cycles = settings.get("max_cycles", 25)
     worst, tally = run(worlds, steps=cycles, **settings)
@@ -59,12 +59,6 @@ def test_settings_equal_the_reference(settings, worlds):
     assert tally["steps"] == worlds * cycles
     assert tally["truncated"] == worlds
     assert tally["benchmark"] == ("benchmark_data" in settings) * (settings["N"] + 1) * worlds * cycles
-
-
-@pytest.mark.parametrize("settings", [{}, {"continuous_actions": True, "N": 3}, {"num_agent_neighbors": 7}], ids=str)
-def test_spaces_match(settings):
-    core = make_core("SimpleAdversary-v0", 1, "cpu", **settings)
-    mirror.assert_same_spaces(core, simple_adversary_v3.parallel_env(**settings))
 
 
 def test_start_distribution():

@@ -1,13 +1,11 @@
 """SimpleCrypto-v0 against mpe2 1.1.1 itself, whole episodes, the state copied across before every step."""
 
 import numpy as np
-import pytest
 import torch
 from mpe2 import simple_crypto_v3
 
 from gpu_envs.runtime.factory import make_core
-from parity.mpe import sizes
-from parity.mpe.episodes import assert_even, assert_spaces_match, compare
+from parity.mpe import mirror
 
 TOLERANCE = 1e-5
 EVE, BOB, ALICE = range(3)
@@ -29,7 +27,7 @@ def set_world(world, state):
     world.agents[ALICE].key = key.color
 
 
-def count_cases(world, rewards, tally):
+def count_cases(world, tally, rewards):
     """Count messages and correct messages by agent."""
     goal = world.agents[ALICE].goal_a
     tally[f"goal {goal.name}, key {np.argmax(world.agents[ALICE].key)}"] += 1
@@ -60,10 +58,16 @@ def clear_words(core):
     return act
 
 
-@sizes.few_or_all
+@mirror.few_or_all
 def test_episodes_equal_the_reference(worlds, continuous):
     core, theirs = make(worlds, continuous_actions=continuous, benchmark_data=True)
-    error, tally = compare(core, theirs, set_world, count_cases, act=clear_words(core) if continuous else None)
+    error, tally = mirror.compare(
+        core,
+        theirs,
+        set_world=set_world,
+        count_cases=count_cases,
+        act=clear_words(core) if continuous else None,
+    )
     assert error < TOLERANCE, f"largest error {error:.2e}"
     assert (tally["steps"], tally["truncated"], tally["benchmark"]) == (25 * worlds, worlds, 75 * worlds)
     for goal in ("landmark 0", "landmark 1"):
@@ -80,15 +84,9 @@ def test_episodes_equal_the_reference(worlds, continuous):
 
 def test_short_episodes_without_benchmark_data():
     core, theirs = make(4, max_cycles=7)
-    error, tally = compare(core, theirs, set_world, count_cases, steps=7)
+    error, tally = mirror.compare(core, theirs, 7, set_world=set_world, count_cases=count_cases)
     assert error < TOLERANCE
     assert tally["truncated"] == 4
-
-
-@pytest.mark.parametrize("continuous", [False, True])
-def test_spaces_equal_the_reference(continuous):
-    settings = {"continuous_actions": continuous, "dynamic_rescaling": False}
-    assert_spaces_match("SimpleCrypto-v0", simple_crypto_v3.parallel_env(**settings), **settings)
 
 
 def test_initial_states_are_distributed_as_in_the_reference():
@@ -96,7 +94,7 @@ def test_initial_states_are_distributed_as_in_the_reference():
     core, _ = make(20_000, seed=3)
     core.reset()
     state = core.world_state
-    assert_even(2 * state["goal"] + state["key"], 4)
+    mirror.assert_even(2 * state["goal"] + state["key"], 4)
     assert not state["said"].any()
     core.step(core.sample_actions())
     assert state["said"].any()

@@ -7,9 +7,8 @@ import pytest
 import torch
 from mpe2 import simple_formation_v1
 
-from gpu_envs.errors import ConfigError
 from gpu_envs.runtime.factory import make_core
-from parity.mpe import mirror, sizes, targets
+from parity.mpe import mirror, targets
 
 ENV = "SimpleFormation-v0"
 
@@ -18,12 +17,12 @@ def run(num_envs, **settings):
     return targets.run(ENV, simple_formation_v1, num_envs, prepare=targets.onto_targets, **settings)
 
 
-@sizes.few_or_all
+@mirror.few_or_all
 def test_episodes_equal_the_reference(worlds, continuous):
     targets.assert_whole_episodes_agree(*run(worlds, continuous_actions=continuous), worlds)
 
 
-@pytest.mark.parametrize(("settings", "worlds"), sizes.first_of(targets.SETTINGS, 20, 60), ids=str)
+@pytest.mark.parametrize(("settings", "worlds"), mirror.first_of(targets.SETTINGS, 20, 60), ids=str)
 def test_settings_equal_the_reference(settings, worlds):
     targets.assert_both_ends_agree(*run(worlds, **settings), worlds)
 
@@ -69,12 +68,6 @@ def test_positions_that_are_not_finite_end_the_step():
     assert reward[1].isfinite().all()
 
 
-@pytest.mark.parametrize("settings", [{}, {"continuous_actions": True, "N": 2}], ids=str)
-def test_spaces_match(settings):
-    core = make_core(ENV, 1, "cpu", **settings)
-    mirror.assert_same_spaces(core, simple_formation_v1.parallel_env(**settings))
-
-
 def test_start_distribution():
     core = make_core(ENV, 20_000, "cpu", seed=3)
     core.reset()
@@ -82,9 +75,3 @@ def test_start_distribution():
     for row in range(4):
         mirror.assert_uniform(core.world_state["pos"][:, row], 1.0)
     mirror.assert_uniform(core.world_state["pos"][:, 4], 0.5)
-
-
-@pytest.mark.parametrize("count", [0, 65])
-def test_wrong_numbers_of_agents_are_refused(count):
-    with pytest.raises(ConfigError, match=f"N: expected .*64.*, got {count}"):
-        make_core(ENV, 1, "cpu", N=count)

@@ -5,9 +5,8 @@ import pytest
 import torch
 from mpe2 import simple_line_v1
 
-from gpu_envs.errors import ConfigError
 from gpu_envs.runtime.factory import make_core
-from parity.mpe import mirror, sizes, targets
+from parity.mpe import mirror, targets
 
 ENV = "SimpleLine-v0"
 SETTINGS = ({"N": 1, "continuous_actions": True, "max_cycles": 9, "terminate_on_success": True}, *targets.SETTINGS)
@@ -26,12 +25,12 @@ def run(num_envs, **settings):
     return targets.run(ENV, simple_line_v1, num_envs, set_targets, prepare=targets.onto_targets, **settings)
 
 
-@sizes.few_or_all
+@mirror.few_or_all
 def test_episodes_equal_the_reference(worlds, continuous):
     targets.assert_whole_episodes_agree(*run(worlds, continuous_actions=continuous), worlds)
 
 
-@pytest.mark.parametrize(("settings", "worlds"), sizes.first_of(SETTINGS, 20, 60), ids=str)
+@pytest.mark.parametrize(("settings", "worlds"), mirror.first_of(SETTINGS, 20, 60), ids=str)
 def test_settings_equal_the_reference(settings, worlds):
     targets.assert_both_ends_agree(*run(worlds, **settings), worlds)
 
@@ -69,12 +68,6 @@ def test_equal_costs_have_the_reward_of_the_reference():
     assert reward[0, 0].item() == pytest.approx(-1.0, abs=1e-6)
 
 
-@pytest.mark.parametrize("settings", [{}, {"continuous_actions": True, "N": 2}], ids=str)
-def test_spaces_match(settings):
-    core = make_core(ENV, 1, "cpu", **settings)
-    mirror.assert_same_spaces(core, simple_line_v1.parallel_env(**settings))
-
-
 def test_start_distribution():
     core = make_core(ENV, 20_000, "cpu", seed=3)
     core.reset()
@@ -103,9 +96,3 @@ def test_directions_are_distributed_as_in_the_reference():
     )
     expected = shares / shares.sum() * counts.sum()
     assert ((counts - expected) ** 2 / expected).sum() < 11 + 5 * np.sqrt(22)
-
-
-@pytest.mark.parametrize("count", [0, 65])
-def test_wrong_numbers_of_agents_are_refused(count):
-    with pytest.raises(ConfigError, match=f"N: expected .*64.*, got {count}"):
-        make_core(ENV, 1, "cpu", N=count)

@@ -5,8 +5,7 @@ import pytest
 from mpe2 import simple_reference_v3
 
 from gpu_envs.runtime.factory import make_core
-from parity.mpe import sizes
-from parity.mpe.episodes import assert_even, assert_spaces_match, assert_uniform, compare, scatter
+from parity.mpe import mirror
 
 TOLERANCE = 1e-5
 
@@ -18,17 +17,14 @@ def make(num_envs=1, seed=0, **settings):
 
 
 def set_world(world, state):
-    """Places, velocities, goals and words into mpe2's world."""
-    for entity, pos in zip(world.entities, state["pos"], strict=True):
-        entity.state.p_pos = pos.astype(np.float64)
+    """Goals and words into mpe2's world."""
     for row, agent in enumerate(world.agents):
-        agent.state.p_vel = state["vel"][row].astype(np.float64)
         agent.state.c = state["said"][row].astype(np.float64)
         agent.goal_b = world.landmarks[state["goal"][row]]
         assert agent.goal_a is world.agents[1 - row]
 
 
-def count_cases(world, rewards, tally):
+def count_cases(world, tally, rewards):
     """Goals, words, and how far one is."""
     goals = tuple(world.landmarks.index(agent.goal_b) for agent in world.agents)
     tally["goals", goals] += 1
@@ -39,10 +35,10 @@ def count_cases(world, rewards, tally):
     tally["unequal"] += rewards["agent_0"] != rewards["agent_1"]
 
 
-@sizes.few_or_all
+@mirror.few_or_all
 def test_episodes_equal_the_reference(worlds, continuous):
     core, theirs = make(worlds, seed=4, continuous_actions=continuous, benchmark_data=True)
-    error, tally = compare(core, theirs, set_world, count_cases, scatter(core))
+    error, tally = mirror.compare(core, theirs, prepare=mirror.scatter, set_world=set_world, count_cases=count_cases)
     assert error < TOLERANCE, f"largest error {error:.2e}"
     assert (tally["steps"], tally["truncated"], tally["benchmark"]) == (25 * worlds, worlds, 0)
     assert all(tally["goals", (first, second)] > worlds for first in range(3) for second in range(3))
@@ -55,16 +51,10 @@ def test_episodes_equal_the_reference(worlds, continuous):
 @pytest.mark.parametrize("local_ratio", [0.0, 0.3, 1.0])
 def test_local_ratio(local_ratio):
     core, theirs = make(12, local_ratio=local_ratio, max_cycles=9)
-    error, tally = compare(core, theirs, set_world, count_cases, scatter(core), steps=9)
+    error, tally = mirror.compare(core, theirs, 9, prepare=mirror.scatter, set_world=set_world, count_cases=count_cases)
     assert error < TOLERANCE, f"largest error {error:.2e}"
     assert (tally["unequal"] > 50) == (local_ratio > 0)
     assert tally["truncated"] == 12
-
-
-@pytest.mark.parametrize("continuous", [False, True])
-def test_spaces_equal_the_reference(continuous):
-    settings = {"continuous_actions": continuous, "dynamic_rescaling": False}
-    assert_spaces_match("SimpleReference-v0", simple_reference_v3.parallel_env(**settings), **settings)
 
 
 def test_initial_states_are_distributed_as_in_the_reference():
@@ -73,8 +63,8 @@ def test_initial_states_are_distributed_as_in_the_reference():
     core.reset()
     state = core.world_state
     for row in range(5):
-        assert_uniform(state["pos"][:, row], 1.0)
-    assert_even(3 * state["goal"][:, 0] + state["goal"][:, 1], 9)
+        mirror.assert_uniform(state["pos"][:, row], 1.0)
+    mirror.assert_even(3 * state["goal"][:, 0] + state["goal"][:, 1], 9)
     core.step(core.sample_actions())
     assert state["said"].any()
     assert state["vel"].any()

@@ -1,12 +1,12 @@
 """SimpleSpeakerListener-v0 against mpe2 1.1.1 itself, whole episodes, the state copied across before every step."""
 
+from functools import partial
+
 import numpy as np
-import pytest
 from mpe2 import simple_speaker_listener_v4
 
 from gpu_envs.runtime.factory import make_core
-from parity.mpe import sizes
-from parity.mpe.episodes import assert_even, assert_spaces_match, assert_uniform, compare, scatter
+from parity.mpe import mirror
 
 TOLERANCE = 1e-5
 
@@ -18,18 +18,14 @@ def make(num_envs=1, seed=0, **settings):
 
 
 def set_world(world, state):
-    """Places, velocities, the goal and the speaker's words into mpe2's world."""
-    for entity, pos in zip(world.entities, state["pos"], strict=True):
-        entity.state.p_pos = pos.astype(np.float64)
-    for agent, vel in zip(world.agents, state["vel"], strict=True):
-        agent.state.p_vel = vel.astype(np.float64)
+    """The goal and the speaker's words into mpe2's world."""
     speaker, listener = world.agents
     speaker.state.c = state["said"][0].astype(np.float64)
     speaker.goal_b = world.landmarks[int(state["goal"])]
     assert speaker.goal_a is listener
 
 
-def count_cases(world, rewards, tally):
+def count_cases(world, tally, rewards):
     """Goals, words, and how the listener gets on."""
     speaker, listener = world.agents
     goal = world.landmarks.index(speaker.goal_b)
@@ -41,10 +37,16 @@ def count_cases(world, rewards, tally):
     assert not speaker.state.p_vel.any()
 
 
-@sizes.few_or_all
+@mirror.few_or_all
 def test_episodes_equal_the_reference(worlds, continuous):
     core, theirs = make(worlds, continuous_actions=continuous, benchmark_data=True)
-    error, tally = compare(core, theirs, set_world, count_cases, scatter(core, resting=[0]))
+    error, tally = mirror.compare(
+        core,
+        theirs,
+        prepare=partial(mirror.scatter, resting=[0]),
+        set_world=set_world,
+        count_cases=count_cases,
+    )
     assert error < TOLERANCE, f"largest error {error:.2e}"
     assert (tally["steps"], tally["truncated"], tally["benchmark"]) == (25 * worlds, worlds, 50 * worlds)
     assert all(tally["goal", goal, "said", letter] > worlds for goal in range(3) for letter in range(3))
@@ -55,15 +57,9 @@ def test_episodes_equal_the_reference(worlds, continuous):
 
 def test_short_episodes_without_benchmark_data():
     core, theirs = make(4, max_cycles=7)
-    error, tally = compare(core, theirs, set_world, count_cases, steps=7)
+    error, tally = mirror.compare(core, theirs, 7, set_world=set_world, count_cases=count_cases)
     assert error < TOLERANCE
     assert tally["truncated"] == 4
-
-
-@pytest.mark.parametrize("continuous", [False, True])
-def test_spaces_equal_the_reference(continuous):
-    settings = {"continuous_actions": continuous, "dynamic_rescaling": False}
-    assert_spaces_match("SimpleSpeakerListener-v0", simple_speaker_listener_v4.parallel_env(**settings), **settings)
 
 
 def test_initial_states_are_distributed_as_in_the_reference():
@@ -72,8 +68,8 @@ def test_initial_states_are_distributed_as_in_the_reference():
     core.reset()
     state = core.world_state
     for row in range(5):
-        assert_uniform(state["pos"][:, row], 1.0)
-    assert_even(state["goal"], 3)
+        mirror.assert_uniform(state["pos"][:, row], 1.0)
+    mirror.assert_even(state["goal"], 3)
     start = state["pos"].clone()
     for _ in range(2):
         core.step(core.sample_actions())

@@ -7,7 +7,7 @@ from mpe2 import simple_spread_v3
 from mpe2.simple_spread import simple_spread
 
 from gpu_envs.runtime.factory import make_core
-from parity.mpe import mirror, sizes
+from parity.mpe import mirror
 
 TOLERANCE = 1e-5
 
@@ -28,7 +28,7 @@ def run(num_envs, steps=25, prepare=mirror.closer, begin=mirror.nothing, **setti
     return mirror.compare(core, theirs, steps, prepare=prepare, begin=begin, count_cases=count_cases)
 
 
-@sizes.few_or_all
+@mirror.few_or_all
 def test_episodes_equal_the_reference(worlds, continuous):
     worst, tally = run(worlds, continuous_actions=continuous)
     assert worst < TOLERANCE
@@ -57,7 +57,7 @@ SETTINGS = (
 )
 
 
-@pytest.mark.parametrize(("settings", "worlds"), sizes.first_of(SETTINGS, 10, 20), ids=str)
+@pytest.mark.parametrize(("settings", "worlds"), mirror.first_of(SETTINGS, 10, 20), ids=str)
 def test_settings_equal_the_reference(settings, worlds):
     worst, tally = run(worlds, steps=settings.get("max_cycles", 25), **settings)
     assert worst < TOLERANCE
@@ -126,12 +126,6 @@ def test_success_continues_by_default():
     _, tally = run(10, prepare=onto_landmarks)
     assert tally["all covered"] > 12
     assert tally["truncated"] == 10
-
-
-@pytest.mark.parametrize("settings", [{}, {"continuous_actions": True, "N": 2}, {"num_agent_neighbors": 7}], ids=str)
-def test_spaces_match(settings):
-    core = make_core("SimpleSpread-v0", 1, "cpu", **settings)
-    mirror.assert_same_spaces(core, simple_spread_v3.parallel_env(**settings))
 
 
 def test_start_distribution():

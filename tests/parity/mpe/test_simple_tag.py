@@ -7,7 +7,7 @@ from mpe2 import simple_tag_v3
 from mpe2.simple_tag import simple_tag
 
 from gpu_envs.runtime.factory import make_core
-from parity.mpe import mirror, sizes
+from parity.mpe import mirror
 
 TOLERANCE = 1e-5
 
@@ -31,7 +31,7 @@ def run(num_envs, steps=25, prepare=mirror.closer, **settings):
     return mirror.compare(core, simple_tag_v3.parallel_env(**settings), steps, prepare=prepare, count_cases=count_cases)
 
 
-@sizes.few_or_all
+@mirror.few_or_all
 def test_episodes_equal_the_reference(worlds, continuous):
     worst, tally = run(worlds, continuous_actions=continuous)
     assert worst < TOLERANCE
@@ -59,7 +59,7 @@ SETTINGS = (
 )
 
 
-@pytest.mark.parametrize(("settings", "worlds"), sizes.first_of(SETTINGS, 12, 30), ids=str)
+@pytest.mark.parametrize(("settings", "worlds"), mirror.first_of(SETTINGS, 12, 30), ids=str)
 def test_settings_equal_the_reference(settings, worlds):
     cycles = settings.get("max_cycles", 25)
     worst, tally = run(worlds, steps=cycles, **settings)
@@ -132,14 +132,6 @@ def test_success_continues_by_default():
     _, tally = run(10, prepare=upon_them)
     assert tally["caught"] > 12
     assert tally["truncated"] == 10
-
-
-@pytest.mark.parametrize(
-    "settings", [{}, {"continuous_actions": True, "num_good": 2}, {"num_agent_neighbors": 7}], ids=str
-)
-def test_spaces_match(settings):
-    core = make_core("SimpleTag-v0", 1, "cpu", **settings)
-    mirror.assert_same_spaces(core, simple_tag_v3.parallel_env(**settings))
 
 
 def test_start_distribution():

@@ -6,8 +6,7 @@ import torch
 from mpe2 import simple_world_comm_v3
 
 from gpu_envs.runtime.factory import make_core
-from parity.mpe import sizes
-from parity.mpe.episodes import assert_spaces_match, assert_uniform, compare, scatter
+from parity.mpe import mirror
 
 TOLERANCE = 1e-5
 VARIANTS = {
@@ -24,15 +23,11 @@ def make(num_envs=1, seed=0, **settings):
 
 
 def set_world(world, state):
-    """Places, velocities and the leader's words into mpe2's world."""
-    for entity, pos in zip(world.entities, state["pos"], strict=True):
-        entity.state.p_pos = pos.astype(np.float64)
-    for agent, vel in zip(world.agents, state["vel"], strict=True):
-        agent.state.p_vel = vel.astype(np.float64)
+    """The leader's words into mpe2's world."""
     world.agents[0].state.c = state["said"][0].astype(np.float64)
 
 
-def count_cases(world, rewards, tally):
+def count_cases(world, tally, rewards):
     """Count touches, forests, food, borders, messages, and agents visible to adversaries."""
     count, hunters = len(world.agents), sum(agent.adversary for agent in world.agents)
     forests = len(world.entities) - len(world.forests)
@@ -70,7 +65,7 @@ def count_cases(world, rewards, tally):
 )
 def test_episodes_equal_the_reference(continuous, worlds):
     core, theirs = make(worlds, continuous_actions=continuous, benchmark_data=True)
-    error, tally = compare(core, theirs, set_world, count_cases, scatter(core))
+    error, tally = mirror.compare(core, theirs, prepare=mirror.scatter, set_world=set_world, count_cases=count_cases)
     assert error < TOLERANCE, f"largest error {error:.2e}"
     assert (tally["steps"], tally["truncated"]) == (25 * worlds, worlds)
     assert tally["benchmark"] > 2.5 * worlds
@@ -95,22 +90,17 @@ def test_episodes_equal_the_reference(continuous, worlds):
     assert all(tally["said", letter] > share * 500 for letter in range(4))
 
 
-@pytest.mark.parametrize(("variant", "worlds"), sizes.first_of(list(VARIANTS), 10, 30))
+@pytest.mark.parametrize(("variant", "worlds"), mirror.first_of(list(VARIANTS), 10, 30))
 def test_other_numbers_of_entities(variant, worlds):
     core, theirs = make(worlds, max_cycles=11, **VARIANTS[variant])
-    error, tally = compare(core, theirs, set_world, count_cases, scatter(core), steps=11)
+    error, tally = mirror.compare(
+        core, theirs, 11, prepare=mirror.scatter, set_world=set_world, count_cases=count_cases
+    )
     assert error < TOLERANCE, f"largest error {error:.2e}"
     assert tally["truncated"] == worlds
     assert tally["tagged"] > worlds // 6
     assert tally["fed"] > 1
     assert (tally["in a forest"] > 50) == (variant != "duel")
-
-
-@pytest.mark.parametrize("continuous", [False, True])
-@pytest.mark.parametrize("variant", ["default", *VARIANTS])
-def test_spaces_equal_the_reference(variant, continuous):
-    settings = {"continuous_actions": continuous, "dynamic_rescaling": False, **VARIANTS.get(variant, {})}
-    assert_spaces_match("SimpleWorldComm-v0", simple_world_comm_v3.parallel_env(**settings), **settings)
 
 
 @pytest.mark.slow
@@ -120,7 +110,7 @@ def test_initial_states_are_distributed_as_in_the_reference():
     core.reset()
     state = core.world_state
     for row in range(11):
-        assert_uniform(state["pos"][:, row], 1.0 if row < 6 else 0.9)
+        mirror.assert_uniform(state["pos"][:, row], 1.0 if row < 6 else 0.9)
     for _ in range(2):
         core.step(core.sample_actions())
     assert state["said"].any()

@@ -1,7 +1,12 @@
-"""Comparison with OpenSpiel's games: complete trees of card games, random playouts of board games."""
+"""Comparison with OpenSpiel's games: every history of small games, random games of others.
 
-import itertools
+Chance outcomes are those of gpu-envs: ``chance(fields, world, state)`` reads OpenSpiel's next outcome from the state of
+the worlds, ``fields`` by name.
+"""
+
+from collections import Counter
 from dataclasses import dataclass, field
+from itertools import product
 
 import numpy as np
 import pyspiel
@@ -11,105 +16,39 @@ from gpu_envs.runtime.factory import make_core
 
 
 @dataclass
-class Tree:
-    """Results of a walk."""
+class Compared:
+    """Results of a comparison."""
 
-    histories: set = field(default_factory=set)  # OpenSpiel's, chance nodes left out
-    terminals: set = field(default_factory=set)
-    deciding: int = 0  # compared observations of players to act
-    views: dict = field(default_factory=dict)  # (player, OpenSpiel's information state) -> observation of gpu-envs
-    states: dict = field(default_factory=dict)  # the other way round
+    states: list = field(default_factory=list)  # final states
+    decisions: int = 0  # compared states that are not final
+    starts: np.ndarray = field(default_factory=lambda: np.zeros(0))  # counts of the different starts
+    views: dict = field(default_factory=dict)  # (player, information state) -> observations at its decisions
+    results: Counter = field(default_factory=Counter)  # returns of the final states
 
 
-def fresh_deals(env_id, deals, draws=40_000, **settings):
-    """Return a reset core with one world for every deal, and the counts of deals over the resets.
+def chances(state):
+    """Return the number of chance outcomes so far."""
+    return sum(pair.player == pyspiel.PlayerId.CHANCE for pair in state.full_history())
 
-    Worlds are picked from a large batch, so that nothing is written into them by hand.
-    """
-    many = make_core(env_id, draws, "cpu", seed=1, autoreset="disabled", **settings)
-    many.reset()
-    index = {deal: number for number, deal in enumerate(deals)}
-    number = np.array([index[tuple(cards)] for cards in many.world_state["card"].tolist()])
-    counts = np.bincount(number, minlength=len(deals))
-    rows = torch.tensor([int(np.flatnonzero(number == deal)[0]) for deal in range(len(deals))])
-    core = make_core(env_id, len(deals), "cpu", autoreset="disabled", **settings)
-    core.reset()
-    core.set_state({name: t[rows] if len(t) == draws else t for name, t in many.get_state().items()})
-    return core, counts
+
+def _tensors(game):
+    if game.get_type().provides_information_state_tensor:
+        return lambda state, player: state.information_state_tensor(player)
+    return lambda state, player: state.observation_tensor(player)
+
+
+def _settle(core, states, chance):
+    """Apply the chance outcomes of gpu-envs."""
+    fields = {name: tensor.numpy() for name, tensor in core.world_state.items()}
+    for world, state in states:
+        while state.is_chance_node():
+            state.apply_action(int(chance(fields, world, state)))
 
 
 def uniform(counts):
     """Return whether counts are uniform, by a χ² test at five standard deviations."""
     expected, freedom = counts.sum() / len(counts), len(counts) - 1
     return ((counts - expected) ** 2 / expected).sum() < freedom + 5 * (2 * freedom) ** 0.5
-
-
-def dealt(game, deals):
-    """Return an OpenSpiel state for every deal, and the cards that are still to be dealt."""
-    states = []
-    for deal in deals:
-        state, cards = game.new_initial_state(), list(deal)
-        while state.is_chance_node():
-            state.apply_action(cards.pop(0))
-        states.append((state, cards))
-    return states
-
-
-def compare(core, states, tree):
-    """Compare every world with its OpenSpiel state: end, player to act, legal actions, returns, observations."""
-    obs, mask, to_move = core.obs.numpy(), core.action_mask.numpy(), core.to_move.numpy()
-    players = core.num_agents
-    for world, (state, _) in enumerate(states):
-        tree.histories.add(state.history_str())
-        tensors = np.array([state.information_state_tensor(player) for player in range(players)], np.float32)
-        np.testing.assert_array_equal(obs[world], tensors)
-        if state.is_terminal():
-            tree.terminals.add(state.history_str())
-            assert core.terminated[world].all()
-            assert not to_move[world].any()
-            assert core.reward[world].tolist() == state.returns()
-            continue
-        mover = state.current_player()
-        assert to_move[world].tolist() == [player == mover for player in range(players)]
-        assert mask[world, mover].tolist() == [bool(legal) for legal in state.legal_actions_mask()]
-        assert not core.reward[world].any()
-        assert not (core.terminated[world] | core.truncated[world]).any() or core.elapsed_steps[world] == 0
-        for player in range(players):
-            information, view = (player, state.information_state_string(player)), (player, obs[world, player].tobytes())
-            assert tree.views.setdefault(information, view) == view, "one information state, two observations"
-            assert tree.states.setdefault(view, information) == information, "one observation, two information states"
-            tree.deciding += 1
-
-
-def walk(core, states, tree):
-    """Compare here and below, all betting, all worlds in step; the worlds are at the end where they were."""
-    compare(core, states, tree)
-    snapshot, (first, _) = core.get_state(), states[0]
-    if first.is_terminal():
-        assert all(state.is_terminal() for state, _ in states)
-        return
-    mover = first.current_player()
-    for action in first.legal_actions():
-        children = []
-        for state, cards in states:
-            child, cards = state.clone(), list(cards)
-            child.apply_action(action)
-            while child.is_chance_node():
-                child.apply_action(cards.pop(0))
-            children.append((child, cards))
-        actions = torch.zeros(core.num_envs, core.num_agents, dtype=torch.int64)
-        actions[:, mover] = action
-        core.step(actions)
-        walk(core, children, tree)
-        core.set_state(snapshot)
-
-
-def walk_all(env_id, game_string, deals, **settings):
-    """Walk the whole tree of a card game; return the results and the count of each deal."""
-    core, counts = fresh_deals(env_id, deals, **settings)
-    game, tree = pyspiel.load_game(game_string), Tree()
-    walk(core, dealt(game, deals), tree)
-    return tree, counts
 
 
 def size_of(game_string):
@@ -125,49 +64,116 @@ def size_of(game_string):
     return histories, terminals
 
 
-def deals_of(cards, dealt_out):
-    """Return every ordered selection of this number of cards."""
-    return list(itertools.permutations(range(cards), dealt_out))
+def _compare(core, states, tensor, compared, views):
+    """Compare worlds with their states: ends, players to act, legal actions, returns, observations."""
+    assert not core.truncated.any()
+    obs, mask, players = core.obs.numpy(), core.action_mask, core.num_agents
+    to_move = core.alive.numpy() if core.to_move is None else core.to_move.numpy()
+    reward, terminated = core.reward.numpy(), core.terminated.numpy()
+    worlds = [world for world, _ in states]
+    expected = np.array([[tensor(state, player) for player in range(players)] for _, state in states], np.float32)
+    np.testing.assert_array_equal(obs[worlds], expected)
+    for world, state in states:
+        if state.is_terminal():
+            assert terminated[world].all()
+            assert not to_move[world].any()
+            assert reward[world].tolist() == np.float32(state.returns()).tolist()
+            compared.states.append(state)
+            compared.results[tuple(state.returns())] += 1
+            continue
+        compared.decisions += 1
+        assert not reward[world].any()
+        movers = range(players) if state.is_simultaneous_node() else [state.current_player()]
+        assert np.flatnonzero(to_move[world]).tolist() == list(movers)
+        for player in movers:
+            legal = state.legal_actions(player)
+            choices = range(core.num_choices[player, 0]) if mask is None else np.flatnonzero(mask[world, player])
+            assert list(choices) == legal
+            if views:
+                information = player, state.information_state_string(player)
+                compared.views.setdefault(information, set()).add(obs[world, player].tobytes())
 
 
-def play_boards(env_id, game_string, games, board_of, seed=0, **settings):
-    """Compare every position of simultaneous random playouts and return the final states.
+def _advance(state, actions):
+    if state.is_simultaneous_node():
+        state.apply_actions([int(action) for action in actions])
+    else:
+        state.apply_action(int(actions[state.current_player()]))
 
-    ``board_of(state)`` reads the marks of OpenSpiel's board: (2, cells), player 0 first, in the order of the planes of
-    gpu-envs.
+
+def random_games(env_id, game_string, games, chance=None, seed=0, tensor=None, **settings):
+    """Compare every state of simultaneous random games.
+
+    ``tensor(state, player)`` returns the observation that is expected; None: OpenSpiel's own.
     """
     core = make_core(env_id, games, "cpu", seed=seed, autoreset="disabled", **settings)
     core.reset()
-    game = pyspiel.load_game(game_string)
-    states = [game.new_initial_state() for _ in range(games)]
-    playing, moves = list(range(games)), 0
+    game, compared = pyspiel.load_game(game_string), Compared()
+    tensor = tensor or _tensors(game)
+    playing = list(enumerate(game.new_initial_state() for _ in range(games)))
     while playing:
-        movers = [states[world].current_player() for world in playing]
-        legal = np.array([states[world].legal_actions_mask() for world in playing], bool)
-        np.testing.assert_array_equal(core.to_move[playing], np.eye(2, dtype=bool)[movers])
-        np.testing.assert_array_equal(core.action_mask[playing, movers], legal)
-        _compare_boards(core.obs[playing], [board_of(states[world]) for world in playing], movers)
-        action = core.sample_actions()
-        _, reward, terminated, truncated, info = core.step(action)
-        for world, mover in zip(playing, movers, strict=True):
-            states[world].apply_action(int(action[world, mover]))
-        moves += len(playing)
-        over = np.array([states[world].is_terminal() for world in playing])
-        np.testing.assert_array_equal(terminated[playing], over[:, None].repeat(2, 1))
-        np.testing.assert_array_equal(reward[playing], [states[world].returns() for world in playing])
-        assert not truncated.any()
-        ended = [world for world, done in zip(playing, over, strict=True) if done]
-        if ended:
-            final = [board_of(states[world]) for world in ended]
-            _compare_boards(info["final_obs"][ended], final, [-1] * len(ended))
-        playing = [world for world, done in zip(playing, over, strict=True) if not done]
-    return states, moves
+        _settle(core, playing, chance)
+        _compare(core, playing, tensor, compared, views=False)
+        playing = [(world, state) for world, state in playing if not state.is_terminal()]
+        action = (
+            core.sample_actions().numpy()[..., 0] if core.action_buffer.ndim == 3 else core.sample_actions().numpy()
+        )
+        for world, state in playing:
+            _advance(state, action[world])
+        core.step(torch.from_numpy(action))
+    return compared
 
 
-def _compare_boards(obs, boards, movers):
-    """Return the observations of both players: own marks, the opponent's, whether the player is to act."""
-    boards = np.array(boards, np.float32)
-    for viewer in range(2):
-        moves = np.array(movers)[:, None] == viewer
-        expected = np.concatenate([boards[:, viewer], boards[:, 1 - viewer], moves], 1)
-        np.testing.assert_array_equal(obs[:, viewer], expected)
+def all_histories(env_id, game_string, start="", chance=None, draws=40_000, **settings):
+    """Compare every history; all of one length are the worlds of a batch.
+
+    Args:
+        env_id: Environment.
+        game_string: OpenSpiel's game.
+        start: Field of State with the chance outcomes; "" if there are none.
+        chance: Function that reads OpenSpiel's outcomes, see the top of this file.
+        draws: Resets among which every start occurs.
+        **settings: Settings of the environment.
+    """
+    game, compared = pyspiel.load_game(game_string), Compared()
+    tensor = _tensors(game)
+    core = make_core(env_id, draws if start else 1, "cpu", seed=1, autoreset="disabled", **settings)
+    core.reset()
+    rows = np.zeros(1, np.int64)
+    if start:
+        field_ = core.world_state[start].numpy()
+        _, rows, compared.starts = np.unique(field_, axis=0, return_index=True, return_counts=True)
+    core = copied(core, env_id, rows, settings)
+    states = [(world, game.new_initial_state()) for world in range(len(rows))]
+    while states:
+        _settle(core, states, chance)
+        _compare(core, states, tensor, compared, views=True)
+        rows, actions, children = [], [], []
+        for world, state in states:
+            if state.is_terminal():
+                continue
+            joint = [[0]] * core.num_agents
+            for player in range(core.num_agents):
+                if state.is_simultaneous_node() or state.current_player() == player:
+                    joint[player] = state.legal_actions(player)
+            for action in product(*joint):
+                child = state.clone()
+                _advance(child, action)
+                children.append((len(rows), child))
+                rows.append(world)
+                actions.append(action)
+        if rows:
+            core = copied(core, env_id, np.array(rows), settings)
+            core.step(torch.tensor(actions))
+        states = children
+    return compared
+
+
+def copied(core, env_id, rows, settings):
+    """Return a core with copies of worlds."""
+    state, index = core.get_state(), torch.from_numpy(rows)
+    copies = make_core(env_id, len(rows), "cpu", autoreset="disabled", **settings)
+    copies.reset()
+    by_world = {name for name, tensor in state.items() if name != "params" and len(tensor) == core.num_envs}
+    copies.set_state({name: tensor[index] if name in by_world else tensor for name, tensor in state.items()})
+    return copies

@@ -2,14 +2,13 @@
 
 import pytest
 import torch
-from actor_critics import learner_for, one_thread  # noqa: F401
+from actor_critics import learner_for
 from test_ppo import drive, mean_reward
 from toy_core import Corridor, Identity
 
-from trainers.algorithms.on_policy.engines import TorchEngine
 from trainers.algorithms.on_policy.kernel_engine import KernelEngine
+from trainers.algorithms.on_policy.torch_engine import TorchEngine
 from trainers.base.transition import Transition
-from warp_kernels.networks import losses
 
 
 @pytest.mark.parametrize("optimizer", ["rmsprop", "adam"])
@@ -37,7 +36,14 @@ def test_a2c_learning_rate_falls_linearly():
     assert learner.optimizer.param_groups[0]["lr"] == 0.002
 
 
-@pytest.mark.parametrize("make_engine", [TorchEngine, lambda *args: KernelEngine(*args, losses.ADVANTAGE, threads=1)])
+@pytest.mark.parametrize(
+    "make_engine",
+    [
+        lambda x: TorchEngine(x.batch, x.optimizer, x.config.max_grad_norm),
+        lambda x: KernelEngine(x.config, x.net, x.rollout, x.optimizer, x.objective, threads=1),
+    ],
+    ids=["torch", "kernel"],
+)
 def test_a2c_gradient_step_matches_hand_computation(make_engine):
     """One plain gradient step: log-probability times advantage, value error and entropy, each once."""
     core = Corridor(4)
@@ -46,11 +52,11 @@ def test_a2c_gradient_step_matches_hand_computation(make_engine):
     learner = learner_for("a2c", core, **plain)
     learner.optimizer = torch.optim.SGD(learner.net.parameters(), lr=0.01)
     learner.optimizers = {"sgd": learner.optimizer}
-    learner.engine = make_engine(learner.agent, learner.optimizer)
+    learner.engine = make_engine(learner)
     for _ in range(8):
         core.step(learner.act(core.obs))
         learner.observe(Transition(core.reward, core.terminated, core.truncated, core.valid, core.obs, core.final_obs))
-    batch = learner.agent.batch()
+    batch = learner.batch()
     logits = learner.actor(batch["obs"]).log_softmax(-1)
     chosen = logits.gather(-1, batch["action"].unsqueeze(-1)).squeeze(-1)
     error = batch["returns"] - learner.critic(batch["obs"]).squeeze(-1)

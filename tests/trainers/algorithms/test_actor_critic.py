@@ -4,17 +4,13 @@ import gymnasium
 import pictures
 import pytest
 import torch
-from actor_critics import KINDS, learner_for, one_thread, trainer_of  # noqa: F401
-from checkpoints import assert_equal_checkpoints
+from actor_critics import KINDS, learner_for, trainer_of
 from toy import announce
 from toy_core import Corridor
-from toy_run import make_corridor
 
 import gpu_envs
 import trainers
 from trainers.algorithms.on_policy.ppo import PPOConfig
-from trainers.config.train_config import TrainConfig
-from trainers.runner.trainer import Trainer
 from trainers.storage import checkpoint
 
 
@@ -55,8 +51,8 @@ def fill(learner, poison: float | None) -> None:
         cut = torch.zeros(r.state.shape[:2], dtype=torch.bool)
         cut[5, 2] = True
         junk(r.final_state, ~cut)
-    if learner.agent.recurrent_state is not None:
-        for start in learner.agent.recurrent_state.starts().values():
+    if learner.recurrent_state is not None:
+        for start in learner.recurrent_state.starts().values():
             start.copy_(torch.randn(start.shape, generator=g))
             junk(start, ~r.valid[0])
     r.t = r.length
@@ -83,7 +79,7 @@ def test_invalid_rows_do_not_change_losses_or_statistics(kind, poison):
 def test_advantages_are_normalized_over_valid_rows(body):
     learner = learner_for("recurrent", Corridor(8), network=body)
     fill(learner, None)
-    batch = learner.agent.batch()
+    batch = learner.batch()
     advantage = batch["advantage"][batch["valid"]] if body == "gru" else batch["advantage"]
     assert len(advantage) == int(learner.rollout.valid.sum()) < learner.rollout.valid.numel()
     torch.testing.assert_close(advantage.mean(), torch.tensor(0.0))
@@ -101,37 +97,14 @@ def test_rollout_without_valid_rows_changes_nothing(kind):
     assert all(torch.equal(tensor, previous[name]) for name, tensor in learner.net.state_dict().items())
 
 
-@pytest.mark.parametrize(
-    "kind", [pytest.param(kind, marks=[pytest.mark.slow] * (kind == "recurrent")) for kind in KINDS]
-)
-def test_resume_equals_an_uninterrupted_run(kind, tmp_path):
-    algorithm, learner = KINDS[kind]
-    config = TrainConfig(
-        "Corridor", num_envs=8, total_steps=6 * 64, checkpoint_interval=3, eval_episodes=0, num_threads=1,
-        algorithm=algorithm, learner=learner,
-    )  # fmt: skip
-    Trainer(config, tmp_path / "whole", None, make_corridor).run()
-    part = Trainer(config, tmp_path / "parts", None, make_corridor)
-    for _ in range(4):
-        part.iterate()
-    part.log.close()
-    resumed = Trainer(config, tmp_path / "parts", checkpoint.load(tmp_path / "parts"), make_corridor)
-    assert resumed.iteration == 3
-    resumed.run()
-    assert_equal_checkpoints(tmp_path / "whole", tmp_path / "parts")
-    state = checkpoint.load(tmp_path / "parts").state
-    if learner.network == "gru":
-        assert state["learner.walker.hidden_state.actor"].any()
-        assert not state["learner.walker.hidden_state.episode_starts"].all()
-
-
-def test_cnn_policy_plays_connect_four(tmp_path):
-    config = PPOConfig(rollout_length=8, network="cnn", image=(2, 6, 7), conv_filters=(4,), hidden_sizes=(8,))
+@pytest.mark.parametrize("network", ["cnn", "resnet"])
+def test_convolutional_policy_plays_connect_four(network, tmp_path):
+    config = PPOConfig(rollout_length=8, network=network, image=(2, 6, 7), conv_filters=(4,), hidden_sizes=(8,))
     trainer = trainer_of("ConnectFour-v0", config, tmp_path, num_envs=4, total_steps=32, eval_episodes=4)
-    previous = trainer.assignments["player"].learner.actor.convolutions[0].weight.clone()
+    previous = trainer.assignments["player"].learner.actor.module.convolutions[0].weight.clone()
     trainer.run()
     learner = trainer.assignments["player"].learner
-    assert not torch.equal(previous, learner.actor.convolutions[0].weight)
+    assert not torch.equal(previous, learner.actor.module.convolutions[0].weight)
     loaded = checkpoint.load(tmp_path).policy("player")
     obs, mask = trainer.core.obs, trainer.core.action_mask
     assert torch.equal(loaded.act(obs, mask, greedy=True), learner.policy().act(obs, mask, greedy=True))
@@ -151,8 +124,8 @@ def test_cnn_takes_the_images_of_the_observation_space(monkeypatch, tmp_path, ki
     actor = trainer.assignments["viewer"].learner.actor
     if channels_first:
         images = [(start, [*sides, channels]) for start, (channels, *sides) in images]
-    assert actor.images == images
-    assert actor.channels_last == (not channels_first)
+    assert actor.module.images == images
+    assert actor.module.channels_last == (not channels_first)
     trainer.run()
     policy = trainers.load_policy(tmp_path)
     observations, _ = gpu_envs.make("Pictures-v0", 3, "cpu", kind=kind).reset(seed=0)

@@ -19,8 +19,7 @@ from trainers.cli.evaluate import eval_command
 from trainers.cli.options import parse_train
 from trainers.cli.train import train_command
 from trainers.config.train_config import TrainConfig
-from trainers.evaluation import record_episodes
-from trainers.evaluation.policy_evaluation import evaluate_policies
+from trainers.evaluation.policy_evaluation import evaluate_policies, record_policies
 from trainers.evaluation.scripted_policies import ScriptedPolicy
 from trainers.models.policy import Policy
 from trainers.runner.trainer import Trainer
@@ -146,8 +145,8 @@ def test_invalid_training_data_is_refused():
     gone = [dataclasses.replace(episode, valid=torch.zeros_like(episode.valid)) for episode in episodes]
     with pytest.raises(ConfigError, match="expected decisions for training and validation, got 0 and 0"):
         clone(gone, agents, QUICK)
-    with pytest.raises(ConfigError, match=r"learner.network: expected 'mlp' or 'cnn' for behavior cloning, got 'gru'"):
-        BCConfig(network="gru")
+    with pytest.raises(ConfigError, match=r"learner.network: expected one without a hidden state for behavior cloning"):
+        clone(episodes, agents, BCConfig(network="gru"))
     with pytest.raises(ConfigError, match=r"learner.patience: expected an int >= 1, got 0"):
         BCConfig(patience=0)
 
@@ -159,7 +158,7 @@ def test_invalid_training_data_is_refused():
 def chased():
     """Return episodes of scripted taggers and a random runner, their returns, and the core."""
     core = make_core("TagGridworld-v0", 48, "cpu", seed=0, reuse_buffers=True, **GRID)
-    return *record_episodes.record_policies(core, {"tagger": ScriptedPolicy(core, "tagger")}, seed=3), core
+    return *record_policies(core, {"tagger": ScriptedPolicy(core, "tagger")}, seed=3), core
 
 
 def test_recordings_are_restored_completely(chased, tmp_path):
@@ -183,7 +182,7 @@ def test_recordings_are_restored_completely(chased, tmp_path):
 
 def test_masks_and_turns_are_saved(tmp_path):
     core = make_core("TicTacToe-v0", 4, "cpu", seed=0)
-    episodes, _ = record_episodes.record_policies(core, {}, seed=0)
+    episodes, _ = record_policies(core, {}, seed=0)
     recording_files.save(tmp_path / "games", episodes, "TicTacToe-v0", {})
     for mine, theirs in zip(episodes, recording_files.load(tmp_path / "games").episodes, strict=True):
         assert torch.equal(mine.action_mask, theirs.action_mask)
@@ -242,7 +241,7 @@ def test_clones_of_both_sides_of_simple_tag(seed):
     """
     core = make_core("SimpleTag-v0", 512, "cpu", seed=seed, reuse_buffers=True)
     scripts = {group: ScriptedPolicy(core, group) for group in core.groups}
-    episodes, _ = record_episodes.record_policies(core, scripts, seed=seed)
+    episodes, _ = record_policies(core, scripts, seed=seed)
     clones = {
         group: clone(episodes, make_agent_group(core, [group]), BCConfig(), seed=seed).policy for group in core.groups
     }

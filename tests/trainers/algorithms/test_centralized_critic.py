@@ -10,7 +10,7 @@ from torch import nn
 from torch.utils._python_dispatch import TorchDispatchMode
 from toy_core import Identity
 
-from trainers.algorithms import registry
+from trainers.algorithms import algorithm_specs
 from trainers.algorithms.off_policy.centralized_critic import JointObservation
 from trainers.base.learner_spec import AgentSpec, LearnerSpec
 from trainers.base.transition import Transition
@@ -24,7 +24,7 @@ BOX, SMALL, LARGE = spaces.Box(-2.0, 2.0, (2,), np.float32), spaces.Discrete(3),
 def world(algorithm: str, pair: spaces.Space, single: spaces.Space, masked: bool = False, **more) -> dict:
     """Return learners: policy "pair" for agents 0 and 2 with 3 numbers, "single" for agent 1 with 4; padded to 4."""
     players = (AgentSpec(0, "pair", 3, pair), AgentSpec(1, "single", 4, single), AgentSpec(2, "pair", 3, pair))
-    entry, learners = registry.find(algorithm), {}
+    entry, learners = algorithm_specs.find(algorithm), {}
     settings = {"hidden_sizes": (8,), "replay_size": 64, "batch_size": 16, "rollout_length": 2, "learning_starts": 0}
     settings |= more
     for index, (name, space, width, count) in enumerate((("pair", pair, 3, 2), ("single", single, 4, 1))):
@@ -97,11 +97,11 @@ def test_targets_query_other_learners_next_actions(algorithm, network):
     learner, other, steps = learners["pair"], learners["single"], drawn(False)
     if algorithm == "maddpg":
         original = look(learner, steps)
-        nn.init.constant_(other.actor.body[-1].bias, 1.0)  # the target policy decides
+        nn.init.constant_(other.actor.module.body[-1].bias, 1.0)  # the target policy decides
         assert torch.equal(look(learner, steps)["next_situation"], original["next_situation"])
     stream = other.generator.get_state()
     original = look(learner, steps)
-    nn.init.constant_(getattr(other, network).body[-1].bias, 1.0)
+    nn.init.constant_(getattr(other, network).module.body[-1].bias, 1.0)
     after = look(learner, steps)
     moved = (original["next_situation"] != after["next_situation"]).any(0)
     assert moved.nonzero().flatten().tolist() == [14, 15]  # action of agent 1 alone
@@ -130,7 +130,7 @@ def test_policy_gradient_passes_through_own_action_only():
 
 def test_agents_are_in_the_order_of_their_learner():
     """With one policy for both groups of the toy, whose rows interleave, the even agents come first."""
-    learner = registry.find("maddpg").settings(hidden_sizes=(8,), replay_size=64)
+    learner = algorithm_specs.find("maddpg").settings(hidden_sizes=(8,), replay_size=64)
     config = TrainConfig("Toy", algorithm="maddpg", sharing="all", num_envs=2, learner=learner)
     seat = assign_policies(config, Identity(2, "continuous"))["shared"]
     assert seat.agents.rows.tolist() == seat.learner.view.rows["shared"].tolist() == [0, 2, 1]
@@ -187,7 +187,7 @@ def test_joint_critic_does_not_expand_inputs_per_agent():
     agents, width, hidden, batch = 40, 10, 16, 8
     players = tuple(AgentSpec(row, "all", width, LARGE, row) for row in range(agents))
     problem = LearnerSpec(width, LARGE, 2, agents, 80, state_width=agents * width, agents=players, policy="all")
-    entry = registry.find("masac")
+    entry = algorithm_specs.find("masac")
     few = {"replay_size": 16, "batch_size": batch, "rollout_length": 2, "updates": 1, "learning_starts": 0}
     learner = entry.learner_type(entry.settings(hidden_sizes=(hidden,), **few), problem)
     learner.set_co_learners({"all": learner})
@@ -228,8 +228,8 @@ def play(learners: dict, state_width: int, mask: dict | None = None, seed: int =
 @pytest.mark.parametrize("algorithm", ["maddpg", "masac"])
 def test_all_policies_share_one_replay(algorithm, order):
     learners = world(algorithm, SMALL, LARGE)
-    ring = learners["pair"].experience.replay
-    assert learners["single"].experience.replay is ring
+    ring = learners["pair"].replay
+    assert learners["single"].replay is ring
     for turn in range(2):
         played = play(learners, 12, seed=turn)
         for name in order:  # the first learner moves the steps of all
@@ -238,7 +238,8 @@ def test_all_policies_share_one_replay(algorithm, order):
         assert torch.equal(ring.buffers["reward"][2 * turn : 2 * turn + 2], played["reward"])
     for name, rows in (("pair", [0, 2]), ("single", [1])):
         learner = learners[name]
-        sample = learner.experience.draw(torch.Generator().manual_seed(1))
+        learner.generator.manual_seed(1)
+        sample = learner.draw()
         time, env = ring.draw(16, torch.Generator().manual_seed(1))
         assert torch.equal(sample["reward"], ring.buffers["reward"][time, env][:, rows])
     pair, single = (sum(key.startswith("replay") for key in learners[name].state_dict()) for name in ("pair", "single"))
@@ -260,16 +261,16 @@ def test_illegal_actions_are_never_expected(algorithm):
     learners = world(algorithm, SMALL, LARGE, masked=True, learning_rate=1e-9)
     for learner in learners.values():
         for actor in {learner.actor, getattr(learner, "target_actor", learner.actor)}:
-            nn.init.zeros_(actor.body[-1].weight)
-            actor.body[-1].bias.data = torch.eye(learner.head.code_width)[1] * 50
+            nn.init.zeros_(actor.module.body[-1].weight)
+            actor.module.body[-1].bias.data = torch.eye(learner.head.code_width)[1] * 50
     play(learners, 12, masks([0, 2], [3, 4]))
     for learner in learners.values():
         learner.update()
-    done = learners["pair"].experience.replay.buffers["joint_action"][:2]
+    done = learners["pair"].replay.buffers["joint_action"][:2]
     assert not (done == 1).any()
     assert bool((done[..., 1] >= 3).all())
     for name, learner in learners.items():
-        batch = learner._prepare_batch(learner.experience.draw(learner.generator))
+        batch = learner._prepare_batch(learner.draw())
         next_codes = batch["next_situation"][:, 12:].unflatten(-1, (3, 5)).round()
         assert next_codes[..., 1].sum() == 0, "the targets ask what others do that is legal"
         assert next_codes[:, 1, 3:].sum(-1).eq(1).all()
@@ -294,7 +295,7 @@ def test_policy_learns_the_best_legal_action(algorithm):
 
     learner.critics = nn.ModuleList([Says(), Says()])
     batch = look(learner, {**drawn(True), **dict.fromkeys(("mask", "next_mask"), equal_masks([True, False, True]))})
-    nn.init.zeros_(learner.actor.body[-1].weight)
+    nn.init.zeros_(learner.actor.module.body[-1].weight)
     metrics = {}
     for _ in range(40):
         metrics = learner._actor_step(batch)
@@ -312,14 +313,14 @@ def equal_masks(legal: list[bool]) -> torch.Tensor:
 
 def test_truncation_makes_next_actions_of_other_agents_unknown():
     learners = world("maddpg", SMALL, LARGE, masked=True)
-    experience = learners["pair"].experience
+    pair = learners["pair"]
     play(learners, 12, masks([0, 1], [2]))
     for name, learner in learners.items():
         r = learner.rollout
         r.truncated[0, 0] = name == "single"  # agent 1 is truncated in world 0, where agent 2 has terminated
         r.terminated[0, 0] = torch.tensor([False, True]) if name == "pair" else torch.tensor([False])
-    experience.store_rollout()
-    valid = experience.replay.buffers["valid"][:2]
+    pair._store_rollout()
+    valid = pair.replay.buffers["valid"][:2]
     assert valid[0, 0].tolist() == [False, False, True]
     assert bool(valid[0, 1].all())
     assert bool(valid[1].all())

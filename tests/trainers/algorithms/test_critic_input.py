@@ -3,7 +3,7 @@
 import climbers
 import pytest
 import torch
-from actor_critics import KINDS, learner_for, one_thread, trainer_of  # noqa: F401
+from actor_critics import KINDS, learner_for, trainer_of
 from toy import announce
 from toy_core import Corridor, Identity
 
@@ -22,11 +22,11 @@ def test_mappo_critic_uses_global_state_and_actor_its_own_observation(tmp_path):
     trainer.log.close()
     even, odd = trainer.assignments["even"].learner, trainer.assignments["odd"].learner
     assert (even.net.critic_input.width, odd.net.critic_input.width) == (9 + 2, 9)  # one agent needs no number
-    original, policy = even.agent.batch(), even.policy()
+    original, policy = even.batch(), even.policy()
     obs = even.rollout.obs.clone()
     actions = policy.act(obs, greedy=True)
     even.rollout.state[:, :, 3:6] += 1.0  # observation of odd_1
-    after = even.agent.batch()
+    after = even.batch()
     assert not torch.isclose(original["value"], after["value"]).any()
     assert torch.equal(original["obs"], after["obs"])
     assert torch.equal(policy.act(obs, greedy=True), actions)
@@ -53,7 +53,7 @@ def test_global_state_critic_values_final_state_at_truncation(kind):
         final = torch.tensor([[5.0], [7.0]]).masked_fill(~cut, torch.nan)  # world 0 is cut at step 1, world 1 at 2
         obs = torch.zeros(2, 1, 7)
         learner.observe(Transition(zero, zero.bool(), cut, zero == 0, obs, obs, next_state=three, final_state=final))
-    returns = learner.agent.batch()["returns"].view(4, 2)
+    returns = learner.batch()["returns"].view(4, 2)
     torch.testing.assert_close(returns, torch.tensor([[5.0, 7.0], [5.0, 7.0], [3.0, 7.0], [3.0, 3.0]]))
 
 
@@ -94,7 +94,7 @@ def test_episodes_cut_by_the_limit_are_valued_by_their_last_global_state(monkeyp
             after = torch.where(r.terminated[t], 0.0, torch.where(r.truncated[t], target[t], after))
             after = expected[t] = r.reward[t] + after
         returns = torch.zeros(12 * 6 * 2)
-        batch = learner.agent.batch()
+        batch = learner.batch()
         returns[batch["rows"]] = batch["returns"]
         torch.testing.assert_close(returns.view(12, 6, 2)[r.valid], expected[r.valid])
 

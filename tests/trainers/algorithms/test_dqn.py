@@ -12,21 +12,11 @@ from trainers.algorithms.off_policy.q_learning import explore
 from trainers.base.learner_spec import LearnerSpec
 from trainers.base.transition import Transition
 from trainers.buffers.replay_buffer import ReplayBuffer
-from trainers.buffers.returns import n_step
-from trainers.models.action_heads import make_head
-from trainers.models.discrete_heads import GreedyHead
+from trainers.models.action_heads import GreedyHead, make_head
 from trainers.models.policy import Policy
 from trainers.storage.policy_export import export_policy
 
 CPU, TWO = torch.device("cpu"), spaces.Discrete(2)
-
-
-@pytest.fixture(autouse=True)
-def _one_thread():
-    num_threads = torch.get_num_threads()
-    torch.set_num_threads(1)
-    yield
-    torch.set_num_threads(num_threads)
 
 
 # ---------------------------------------------------------------- the head
@@ -109,21 +99,6 @@ def test_learning_starts_and_updates_follow_settings():
 # ---------------------------------------------------------------- targets
 
 
-def test_n_step_returns_stop_at_episode_ends():
-    # columns: continues; terminated at step 1; truncated at step 1; terminated and truncated at 0; invalid; valid
-    # until 1
-    reward = torch.tensor([[1.0] * 6, [2.0] * 6, [4.0] * 6])
-    terminated, truncated, valid = torch.zeros(3, 6).bool(), torch.zeros(3, 6).bool(), torch.ones(3, 6).bool()
-    terminated[1, 1] = truncated[1, 2] = terminated[0, 3] = truncated[0, 3] = True
-    valid[0, 4] = valid[1, 5] = False
-    reward[2, 1] = torch.nan  # after the end: never read
-    returns, last, discount, is_known = n_step(reward, terminated, truncated, valid, 0.5)
-    assert returns[:4].tolist() == [1 + 1 + 1, 1 + 1, 1 + 1, 1]
-    assert last[:4].tolist() == [2, 1, 1, 0]
-    assert discount[:4].tolist() == [0.125, 0.0, 0.25, 0.0]
-    assert is_known.tolist() == [True, True, True, True, False, False]
-
-
 def by_hand(**settings) -> DQN:
     """Return a learner of one agent in 3 worlds with 2 actions and linear networks: Q = (2x, x), target (x, 3x).
 
@@ -185,10 +160,10 @@ def test_target_network_follows_settings():
     core = Corridor(8)
     for tau, interval in ((0.25, 1), (1.0, 3)):
         learner = learner_for(core, learning_starts=0, updates=1, tau=tau, target_every=interval)
-        previous = learner.target.body[0].weight.clone()
+        previous = learner.target.module.body[0].weight.clone()
         for step in range(1, 7):
             drive(core, learner, 1)
-            now, fast = learner.target.body[0].weight, learner.actor.body[0].weight
+            now, fast = learner.target.module.body[0].weight, learner.actor.module.body[0].weight
             moved = previous + tau * (fast - previous) if step % interval == 0 else previous
             torch.testing.assert_close(now, moved, rtol=0, atol=1e-7)
             previous = now.clone()
@@ -224,7 +199,7 @@ def test_priorities_are_errors_to_the_power_alpha():
     action = learner.replay.buffers["action"][time, env, 0]
     value = torch.tensor([1.0, 2.0]) * torch.tensor([2.0, 1.0])[action]
     error = (value - torch.tensor([1 + 0.5 * 2, 2.0])).abs()  # world 2 at step 0, world 0 at its end
-    metrics = learner._gradient_step()
+    metrics = learner._learn()
     torch.testing.assert_close(priority[time, env], error.sqrt())
     torch.testing.assert_close(metrics["q_loss"], ((error - 0.5) * torch.tensor([1.0, 0.25])).mean())  # Huber loss
     play_by_hand(learner)
@@ -329,7 +304,7 @@ def test_unsupported_specs_and_sizes_are_refused(settings, problem, message):
 
 @pytest.mark.parametrize(
     ("name", "value"),
-    [("tau", 0.0), ("epsilon", 1.5), ("n_step", 0), ("updates", 0), ("priority_alpha", -0.1), ("network", "gru")],
+    [("tau", 0.0), ("epsilon", 1.5), ("n_step", 0), ("updates", 0), ("priority_alpha", -0.1)],
 )
 def test_invalid_settings_name_the_field(name, value):
     with pytest.raises(ConfigError, match=f"learner.{name}: expected"):

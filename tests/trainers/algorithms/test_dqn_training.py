@@ -2,27 +2,16 @@
 
 import pytest
 import torch
-from checkpoints import assert_equal_checkpoints
-from dqn_learners import FAST, drive, learner_for
+from dqn_learners import drive, learner_for
 from toy_core import Corridor, Identity, make_toy
 
 from gpu_envs.errors import CheckpointError
-from trainers.algorithms import registry
 from trainers.algorithms.off_policy.dqn import DQN, DQNConfig
 from trainers.base.learner_spec import LearnerSpec
 from trainers.base.transition import Transition
 from trainers.config.train_config import TrainConfig
 from trainers.runner.trainer import Trainer
 from trainers.storage import checkpoint
-
-
-@pytest.fixture(autouse=True)
-def _one_thread():
-    num_threads = torch.get_num_threads()
-    torch.set_num_threads(1)
-    yield
-    torch.set_num_threads(num_threads)
-
 
 # ---------------------------------------------------------------- isolation of invalid rows
 
@@ -61,20 +50,6 @@ def test_dead_agents_do_not_change_losses_or_statistics(poison, prioritized):
     assert all(tensor.isfinite().all() for tensor in dirty.values())
 
 
-def test_equal_seeds_learn_equally_and_global_streams_are_not_used():
-    results = []
-    for seed in (0, 0, 1):
-        torch.manual_seed(len(results))
-        core = Corridor(8)
-        learner = learner_for(core, seed=seed, prioritized=True)
-        state = torch.get_rng_state()
-        drive(core, learner, 6)
-        assert torch.equal(torch.get_rng_state(), state)
-        results.append(learner.actor.body[0].weight.detach())
-    assert torch.equal(results[0], results[1])
-    assert not torch.equal(results[0], results[2])
-
-
 def test_run_resumes_only_from_its_newest_checkpoint(tmp_path):
     learner = DQNConfig(rollout_length=8, learning_starts=0, replay_size=256, hidden_sizes=(8,))
     config = TrainConfig(
@@ -96,29 +71,6 @@ def test_run_resumes_only_from_its_newest_checkpoint(tmp_path):
         Trainer(config, None, older, make_toy)
     assert sorted(tmp_path.rglob("*")) == files
     assert Trainer(config, None, newest, make_toy).run().name == "000000006"
-
-
-@pytest.mark.parametrize("changes", [{}, {"prioritized": True, "n_step": 3, "dueling": True}])
-def test_resumed_run_equals_an_uninterrupted_one(changes, tmp_path):
-    settings = registry.find("iql").settings(**{**FAST, "replay_size": 256, "learning_starts": 100, **changes})
-    config = TrainConfig(
-        "Corridor",
-        num_envs=8,
-        total_steps=512,
-        checkpoint_interval=3,
-        eval_episodes=8,
-        algorithm="iql",
-        learner=settings,
-    )
-    Trainer(config, tmp_path / "whole", None, make_toy).run()
-    part = Trainer(config, tmp_path / "parts", None, make_toy)
-    for _ in range(5):
-        part.iterate()
-    part.log.close()
-    resumed = Trainer(config, tmp_path / "parts", checkpoint.load(tmp_path / "parts"), make_toy)
-    assert resumed.iteration == 3
-    resumed.run()
-    assert_equal_checkpoints(tmp_path / "whole", tmp_path / "parts")
 
 
 # ---------------------------------------------------------------- learning

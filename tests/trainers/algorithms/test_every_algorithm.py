@@ -4,11 +4,12 @@ import dataclasses
 
 import pytest
 import torch
+from checkpoints import assert_equal_checkpoints
 
 from gpu_envs.errors import CheckpointError, ConfigError
 from trainers import load_policy
-from trainers.algorithms import registry
-from trainers.algorithms.registry import ALGORITHMS
+from trainers.algorithms import algorithm_specs
+from trainers.algorithms.algorithm_specs import ALGORITHMS
 from trainers.cli.evaluate import eval_command
 from trainers.cli.export import export_command
 from trainers.config.presets import preset
@@ -21,12 +22,13 @@ CONTINUOUS = ("ddpg", "td3")
 MULTI_DISCRETE = ("ppo", "maddpg", "matd3", "sac", "masac")
 
 
-def config_of(name: str, **settings) -> TrainConfig:
-    """Return the configuration of a small run that learns in its last rollouts."""
-    algorithm = registry.find(name)
+def config_of(name: str, more: dict | None = None, **settings) -> TrainConfig:
+    """Return the configuration of a small run that learns in its last rollouts, with more settings of the learner."""
+    algorithm = algorithm_specs.find(name)
     fields = {field.name for field in dataclasses.fields(algorithm.config_type)}
     few = {"rollout_length": 8, "hidden_sizes": (8,), "learning_starts": 32, "batch_size": 8, "replay_size": 1000}
-    learner = algorithm.settings(**{key: value for key, value in few.items() if key in fields})
+    few = {key: value for key, value in few.items() if key in fields}
+    learner = algorithm.settings(**few | (more or {}))
     env = {"continuous_actions": True} if name in CONTINUOUS else {}
     arguments = {"num_envs": 4, "total_steps": 96, "eval_episodes": 0, "num_threads": 1, **settings}
     return TrainConfig("SimpleTag-v0", env, algorithm=name, learner=learner, **arguments)
@@ -62,31 +64,50 @@ def test_checkpoints_can_be_evaluated_exported_and_used_as_opponents(name, train
     Trainer(config, tmp_path / "against").run()
 
 
-@pytest.mark.parametrize(
-    ("name", "env_id"),
-    [
-        *((name, "SimpleTag-v0") for name in ALGORITHMS),
-        *(
-            pytest.param(name, "TagContinuous-v0", marks=[pytest.mark.slow] * (name not in ("ppo", "masac")))
-            for name in MULTI_DISCRETE
-        ),
-    ],
-)
-def test_resumed_run_equals_the_uninterrupted_one(name, env_id, tmp_path):
+TAG = {"env_id": "TagContinuous-v0", "env": {"num_taggers": 2, "num_runners": 3, "episode_length": 10}}
+"""An environment whose actions have several components, and whose agents die."""
+GRU = {"network": "gru"}
+RESUMED = [
+    *((name, {}, {}) for name in ALGORITHMS),
+    *(
+        pytest.param(name, {}, TAG, marks=[pytest.mark.slow] * (name not in ("ppo", "masac")))
+        for name in MULTI_DISCRETE
+    ),
+    ("dqn", {"prioritized": True, "n_step": 3, "dueling": True}, {}),
+    ("qmix", {**GRU, "window": 3, "burn_in": 1}, {}),
+    ("ppo", GRU, TAG),
+    ("mappo", GRU, {}),
+    pytest.param("a2c", {**GRU, "critic_input": "state", "optimizer": "adam"}, {}, marks=pytest.mark.slow),
+    *((name, {"normalize_obs": True}, {}) for name in ("td3", "sac", "maddpg", "masac")),
+]
+
+
+@pytest.mark.parametrize(("name", "more", "settings"), RESUMED)
+def test_resumed_run_equals_the_uninterrupted_one(name, more, settings, tmp_path):
     """Bit for bit, from the middle, after some learning; with several policies, and agents that die."""
-    config = config_of(name, checkpoint_interval=2, keep_last_checkpoints=9)
-    if env_id != config.env_id:
-        few = {"num_taggers": 2, "num_runners": 3, "episode_length": 10}
-        config = dataclasses.replace(config, env_id=env_id, env=few)
+    config = dataclasses.replace(config_of(name, more, checkpoint_interval=2, keep_last_checkpoints=9), **settings)
     uninterrupted = Trainer(config, tmp_path / "whole")
     uninterrupted.iterate()
     uninterrupted.iterate()
     middle = checkpoint.load(tmp_path / "whole")
     last = uninterrupted.run()
-    resumed = checkpoint.load(Trainer(config, tmp_path / "resumed", middle).run())
-    for key, value in checkpoint.load(last).state.items():
-        if isinstance(value, torch.Tensor):
-            assert torch.equal(value.view(-1).view(torch.uint8), resumed.state[key].view(-1).view(torch.uint8)), key
+    resumed = Trainer(config, tmp_path / "resumed", middle)
+    resumed.run()
+    assert_equal_checkpoints(last.parents[1], tmp_path / "resumed")
+
+
+@pytest.mark.parametrize("name", ["ppo", "a2c", "dqn", "qmix", "td3", "sac", "maddpg", "masac"])
+def test_equal_seeds_learn_equally_and_global_streams_are_not_used(name, tmp_path):
+    weights = []
+    for number, seed in enumerate((0, 0, 1)):
+        trainer = Trainer(config_of(name, seed=seed), tmp_path / str(number))
+        torch.manual_seed(number)
+        state = torch.get_rng_state()
+        trainer.run()
+        assert torch.equal(torch.get_rng_state(), state)
+        weights.append(trainer.assignments["agent"].learner.actor.module.body[0].weight.detach())
+    assert torch.equal(weights[0], weights[1])
+    assert not torch.equal(weights[0], weights[2])
 
 
 def test_policies_of_another_space_or_team_are_refused(trained):

@@ -4,7 +4,7 @@ import pytest
 import torch
 
 from gpu_envs.runtime.factory import make_core
-from trainers.algorithms import registry
+from trainers.algorithms import algorithm_specs
 from trainers.base.gradients import MinibatchSampler
 from trainers.base.optimizers import learning_rate_of, make_adam, make_rmsprop, set_learning_rate, step_where
 from trainers.buffers.rollout_buffer import RolloutOverflowError
@@ -44,7 +44,7 @@ CASES = {
 
 def training(env_id, algorithm, env, learner, fixed_shapes):
     """Return a collector and its learners, which keep invalid rows if `fixed_shapes` is set."""
-    settings = registry.find(algorithm).settings(**learner)
+    settings = algorithm_specs.find(algorithm).settings(**learner)
     config = TrainConfig(env_id, env, num_envs=6, algorithm=algorithm, learner=settings, total_steps=10_000)
     core = make_core(env_id, 6, "cpu", seed=0, reuse_buffers=True, **env)
     group = LearnerGroup(config, core)
@@ -181,7 +181,7 @@ def test_state_critic_reads_final_states_of_cut_episodes_and_no_others(fixed_sha
 
 def test_state_critic_learns_with_a_limit_that_cuts_episodes():
     env = {name: value for name, value in SMALL_TAG.items() if name != "episode_length"} | {"time_limit": "termination"}
-    learner = registry.find("mappo").settings(rollout_length=16, truncation_capacity=4.0)
+    learner = algorithm_specs.find("mappo").settings(rollout_length=16, truncation_capacity=4.0)
     config = TrainConfig("TagContinuous-v0", env, num_envs=2, algorithm="mappo", learner=learner)
     core = make_core("TagContinuous-v0", 2, "cpu", max_episode_steps=5, reuse_buffers=True, **env)
     group = LearnerGroup(config, core)

@@ -1,7 +1,5 @@
 """Learners with a replay whose policies act in kernels, compared with PyTorch and with single steps."""
 
-import dataclasses
-
 import numpy as np
 import pytest
 import torch
@@ -10,8 +8,8 @@ from scipy import stats
 
 from gpu_envs.errors import ConfigError
 from gpu_envs.runtime.rollout.trace import RolloutTrace
-from trainers.algorithms import registry
-from trainers.algorithms.off_policy import kernel_actor
+from trainers.algorithms import algorithm_specs
+from trainers.algorithms.off_policy import kernel_acting
 from trainers.buffers.rollout_buffer import RolloutBuffer
 from trainers.config.train_config import TrainConfig, make_train_core
 from trainers.runner.agent_assignment import assign_policies
@@ -45,7 +43,7 @@ def config_of(case, engine="kernel", learner=None, **settings):
     of_learner |= {**defaults, **(learner or {})}
     arguments = {"num_envs": 5, "total_steps": 800, "eval_episodes": 0, "engine": engine, "seed": 4, **settings}
     return TrainConfig(
-        env_id, env, algorithm=algorithm, learner=registry.find(algorithm).settings(**of_learner), **arguments
+        env_id, env, algorithm=algorithm, learner=algorithm_specs.find(algorithm).settings(**of_learner), **arguments
     )
 
 
@@ -65,10 +63,6 @@ def play(collector, iterations):
     for number in range(iterations):
         collector.collect()
         collector.learners.update(number + 1, str)
-
-
-def replay_of(learner):
-    return getattr(learner, "experience", learner).replay
 
 
 def assert_equal_states(first, other):
@@ -107,8 +101,8 @@ def test_replay_holds_what_single_steps_with_the_stored_actions_give(case):
         assert metrics[0] == pytest.approx(metrics[1], nan_ok=True, rel=0, abs=0)
         for learner, other in zip(learners.values(), references.values(), strict=True):
             assert_equal_states(learner.state_dict(), other.state_dict())
-    assert replay_of(learner).filled == 80
-    assert replay_of(learner).buffers["valid"].any()
+    assert learner.replay.filled == 80
+    assert learner.replay.buffers["valid"].any()
     assert truncations or case in ("turns", "leaving")
 
 
@@ -240,18 +234,6 @@ def test_training_is_equal_for_any_number_of_threads_and_both_schedules(case, mo
     assert_equal_states(states[0], states[2])
 
 
-@pytest.mark.parametrize("engines", [("torch", "kernel"), ("kernel", "torch")])
-def test_checkpoint_moves_between_engines(engines, tmp_path):
-    first, second = (config_of("values", engine, total_steps=240) for engine in engines)
-    Trainer(first, tmp_path / "run").run()
-    saved = checkpoint.load(tmp_path / "run")
-    resumed = Trainer(dataclasses.replace(second, total_steps=480), tmp_path / "run", resume=saved)
-    state = resumed.learners.state_dict()
-    assert_equal_states(state, {name: saved.state[name] for name in state})
-    resumed.run()
-    assert resumed.steps == 480
-
-
 def test_stored_masks_are_as_wide_as_the_choices_of_the_policy():
     """In an environment whose agents differ, masks are padded to the widest one."""
     core = make_train_core(config_of("turns"), 5, 0)
@@ -270,13 +252,13 @@ def test_stored_masks_are_as_wide_as_the_choices_of_the_policy():
     ],
 )
 def test_settings_without_kernels_are_refused(changes, message):
-    learner = registry.find(changes["algorithm"]).settings(replay_size=10_000)
+    learner = algorithm_specs.find(changes["algorithm"]).settings(replay_size=10_000)
     config = TrainConfig("SimpleSpread-v0", engine="kernel", learner=learner, **changes)
     with pytest.raises(ConfigError, match=f"^engine = 'kernel': .*{message}"):
         assign_policies(config, make_train_core(config, 2, 0))
 
 
-@pytest.mark.parametrize(("steps", "acts"), [(kernel_actor.MIN_STEPS - 1, False), (kernel_actor.MIN_STEPS, True)])
+@pytest.mark.parametrize(("steps", "acts"), [(kernel_acting.MIN_STEPS - 1, False), (kernel_acting.MIN_STEPS, True)])
 def test_auto_compiles_kernels_for_long_trainings_only(steps, acts):
     config = config_of("values", "auto", total_steps=5 * steps)
     assignments = assign_policies(config, make_train_core(config, 5, 0))

@@ -6,9 +6,9 @@ import pytest
 import torch
 
 from gpu_envs.errors import ConfigError
-from trainers.algorithms import registry
-from trainers.algorithms.on_policy.engines import TorchEngine
-from trainers.algorithms.on_policy.kernel_engine import KernelEngine
+from trainers.algorithms import algorithm_specs
+from trainers.algorithms.on_policy.kernel_engine import KernelEngine, unprofitable
+from trainers.algorithms.on_policy.torch_engine import TorchEngine
 from trainers.config.train_config import TrainConfig, make_train_core
 from trainers.runner.agent_assignment import assign_policies
 from trainers.runner.collector import Collector
@@ -37,7 +37,7 @@ def config_of(case, engine="torch", **settings):
     learner = {"hidden_sizes": (8, 8), "rollout_length": 16, **learner}
     arguments = {"num_envs": 5, "total_steps": 800, "eval_episodes": 0, "engine": engine, "seed": 4, **settings}
     return TrainConfig(
-        env_id, env, algorithm=algorithm, learner=registry.find(algorithm).settings(**learner), **arguments
+        env_id, env, algorithm=algorithm, learner=algorithm_specs.find(algorithm).settings(**learner), **arguments
     )
 
 
@@ -151,6 +151,15 @@ def test_auto_compiles_kernels_for_long_trainings_only(steps, kind):
     assert all(isinstance(assignment.learner.engine, kind) for assignment in assignments.values())
 
 
+def test_auto_takes_pytorch_on_a_gpu():
+    """Kernels were not measured there."""
+    learner = collected(config_of("discrete")).assignments["agent"].learner
+    spec = dataclasses.replace(learner.learner_spec, total_steps=10**9)
+    assert unprofitable(learner.net, learner.config, spec) == ""
+    on_gpu = dataclasses.replace(spec, device="cuda")
+    assert unprofitable(learner.net, learner.config, on_gpu) == "kernels are not measured on cuda"
+
+
 @pytest.mark.parametrize("case", ["turns", pytest.param("leaving", marks=pytest.mark.slow)])
 def test_update_with_fixed_shapes_equals_the_usual_one(case):
     """Invalid rows are masked instead of removed; one minibatch, because the minibatches of both differ."""
@@ -174,7 +183,7 @@ def test_update_reads_a_buffer_that_was_replaced(name):
     learners = [collected(config_of("turns", "kernel")) for _ in range(2)]
     for number, group in enumerate(learners):
         engine = group.assignments["player"].learner.engine
-        rollout = engine.agent.rollout
+        rollout = engine.rollout
         if number:
             engine.batch(group.reducer, False)  # records the launches
         changed = rollout.reward * 2.0 if name == "reward" else getattr(rollout, name) & (rollout.log_prob < -0.7)

@@ -25,7 +25,7 @@ def test_truncated_final_observations_are_valued_at_their_step():
         final = torch.tensor([5.0, 7.0]).view(2, 1, 1).masked_fill(~cut.unsqueeze(-1), torch.nan)
         zero = torch.zeros(2, 1)
         learner.observe(Transition(zero, zero.bool(), cut, zero == 0, torch.full((2, 1, 1), 3.0), final))
-    returns = learner.agent.batch()["returns"].view(4, 2)
+    returns = learner.batch()["returns"].view(4, 2)
     assert returns.tolist() == [[5, 7], [5, 7], [3, 7], [3, 3]]
 
 

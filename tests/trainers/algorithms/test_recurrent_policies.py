@@ -5,7 +5,7 @@ import dataclasses
 import pytest
 import torch
 import turns
-from actor_critics import KINDS, SMALL, learner_for, one_thread, trainer_of  # noqa: F401
+from actor_critics import KINDS, SMALL, learner_for, trainer_of
 from toy import announce
 from toy_core import Corridor, Recall
 
@@ -37,7 +37,7 @@ def test_first_recurrent_update_has_ratio_one(kind, tmp_path):
     config = dataclasses.replace(config, num_epochs=1, num_minibatches=1)
     trainer = trainer_of(Corridor(16, limit=11), config, tmp_path, algorithm)
     learner = trainer.assignments["walker"].learner
-    learner.actor.out[0].weight.data *= 100  # far from uniform, so that hidden states matter
+    learner.actor.module.out[0].weight.data *= 100  # far from uniform, so that hidden states matter
     for _ in range(4):
         trainer.collector.collect()
         assert not learner.rollout.episode_starts[0].all() or trainer.iteration == 0
@@ -80,7 +80,7 @@ def test_recurrent_critic_values_match_hand_computation(critic, tmp_path):
             values.append(out.view(6, 2))
             after.append(hidden_state)
         hidden_state = after[7]  # the next rollout starts with the ninth step
-        batch = learner.agent.batch()
+        batch = learner.batch()
         valid = batch["valid"].view(6, 2, 8)
         for t in range(8):
             final_obs = r.final_obs[r.final_slot[t]]
@@ -105,7 +105,7 @@ def test_hidden_state_updates_on_turns_of_other_agents(tmp_path, monkeypatch):
     for _ in range(3):
         trainer.collector.collect()
         r = learner.rollout
-        batch = learner.agent.batch()
+        batch = learner.batch()
         assert batch["valid"].any()
         assert not (batch["valid"] & ~r.to_move[:-1].flatten(1).T).any()
         assert torch.equal(batch["obs"].shape[:2].numel() * torch.ones(()), torch.tensor(float(r.valid.numel())))

@@ -13,15 +13,15 @@ from trainers.algorithms.off_policy.dqn import DQN, DQNConfig
 from trainers.algorithms.off_policy.sac import SAC, SACConfig
 from trainers.algorithms.off_policy.td3 import TD3, TD3Config
 from trainers.algorithms.on_policy.a2c import A2C, A2CConfig
-from trainers.algorithms.on_policy.actor_critic_agent import ActorCriticAgent, BatchedActorCriticAgents
-from trainers.algorithms.on_policy.engines import TorchEngine
+from trainers.algorithms.on_policy.batched_actor_critics import BatchedActorCritics
 from trainers.algorithms.on_policy.kernel_engine import KernelEngine
-from trainers.algorithms.on_policy.ppo import PPO, PPOConfig
+from trainers.algorithms.on_policy.ppo import PPO, ClippedObjective, PPOConfig
+from trainers.algorithms.on_policy.torch_engine import TorchEngine
 from trainers.base.learner_spec import LearnerSpec
 from trainers.buffers.rollout_buffer import RolloutBuffer
 from trainers.config.train_config import TrainConfig, make_train_core
+from trainers.models.action_heads import CategoricalHead
 from trainers.models.batched_policies import can_batch
-from trainers.models.discrete_heads import CategoricalHead
 from trainers.models.kernel_networks import acts_in_kernels
 from trainers.models.networks import Network
 from trainers.models.normalization import ObservationNormalizer
@@ -37,7 +37,7 @@ CONFIGS = {
     TD3: TD3Config(**WIDE, replay_size=64),
 }
 METHODS = {
-    PPO: ("act", "observe", "_learn", "_loss"),
+    PPO: ("act", "observe", "batch", "_learn", "_loss"),
     A2C: ("act", "observe", "_learn", "_loss"),
     DQN: ("act", "observe"),
     SAC: ("act", "observe"),
@@ -83,21 +83,19 @@ def test_replaced_method_of_a_subclass_selects_pytorch(kind, name):
 
 
 @pytest.mark.parametrize(("kind", "name"), CASES)
-def test_replaced_method_of_a_mixin_selects_pytorch(kind, name):
-    mixin = type("Mixin", (), {name: replacement(kind, name)})
-    learner = learner_of(type("Mine", (mixin, kind), {}), "auto")
-    assert learner.reason_for_torch == f"kernels compute {kind.__name__}.{name}, not Mixin.{name}"
+@pytest.mark.parametrize("definer", ["Mixin", "the object's"])
+def test_replaced_method_of_a_mixin_or_the_object_selects_pytorch(kind, name, definer):
+    method = replacement(kind, name)
 
-
-@pytest.mark.parametrize(("kind", "name"), CASES)
-def test_replaced_method_of_the_object_selects_pytorch(kind, name):
     class Mine(kind):
         def __init__(self, config, spec):
             super().__init__(config, spec)
-            setattr(self, name, types.MethodType(replacement(kind, name), self))
+            setattr(self, name, types.MethodType(method, self))
 
-    learner = learner_of(Mine, "auto")
-    assert learner.reason_for_torch == f"kernels compute {kind.__name__}.{name}, not the object's {name}"
+    mixed = type("Mine", (type("Mixin", (), {name: method}), kind), {})
+    learner = learner_of(mixed if definer == "Mixin" else Mine, "auto")
+    source = f"Mixin.{name}" if definer == "Mixin" else f"the object's {name}"
+    assert learner.reason_for_torch == f"kernels compute {kind.__name__}.{name}, not {source}"
 
 
 @pytest.mark.parametrize(("kind", "name"), [(PPO, "_loss"), (A2C, "observe"), (DQN, "act"), (TD3, "_noisy")])
@@ -109,27 +107,79 @@ def test_method_that_is_replaced_after_the_choice_is_an_error(kind, name):
         learner.kernel_policy()
 
 
-def test_new_setting_of_the_loss_selects_pytorch():
-    class Mine(PPO):
-        @property
-        def _settings(self):
-            return {**super()._settings, "temperature": 2.0}
+class Half(ClippedObjective):
+    """Half of PPO's loss."""
 
-    learner = learner_of(Mine, "auto")
-    assert learner.reason_for_torch.startswith("kernels read the settings clip_range, entropy_coef")
-    assert learner.reason_for_torch.endswith("not temperature")
-    with pytest.raises(ConfigError, match=r"^engine = 'kernel': kernels read the settings .*, not temperature; use"):
+    def loss(self, batch):
+        loss, metrics = super().loss(batch)
+        return 0.5 * loss, metrics
+
+
+class Tempered(ClippedObjective):
+    settings = (*ClippedObjective.settings, "temperature")
+
+
+class Renamed(ClippedObjective):
+    """It changes nothing, but declares no head."""
+
+
+class HeadOnly(Half):
+    """A head is for the loss of its class or of those above it."""
+
+    kernel_head = ClippedObjective.kernel_head
+
+
+OBJECTIVES = {
+    Half: "ClippedObjective.loss, not Half.loss",
+    Tempered: "ClippedObjective.settings, not Tempered.settings",
+    Renamed: "ClippedObjective, not Renamed",
+}
+
+
+@pytest.mark.parametrize("objective", OBJECTIVES)
+def test_objective_without_its_own_head_selects_pytorch(objective):
+    class Mine(PPO):
+        pass
+
+    Mine.objective = objective()
+    assert learner_of(Mine, "auto").reason_for_torch == f"kernels compute {OBJECTIVES[objective]}"
+    with pytest.raises(ConfigError, match=rf"^engine = 'kernel': kernels compute {OBJECTIVES[objective]}; use engine"):
         _ = learner_of(Mine).reason_for_torch
 
 
+def test_changed_object_selects_pytorch_and_after_the_choice_is_an_error():
+    changed = ClippedObjective()
+    changed.loss = Half().loss
+    for objective in (changed, Half()):
+        learner = learner_of(PPO, "auto")
+        learner.objective = objective
+        assert learner.reason_for_torch.startswith("kernels compute ClippedObjective.loss, not")
+    learner = learner_of(PPO)
+    learner.kernel_policy()
+    learner.objective = ClippedObjective()
+    with pytest.raises(ConfigError, match="engine: kernels compute another objective, which came after"):
+        learner.kernel_policy()
+
+
+def test_head_of_the_class_itself_selects_kernels():
+    assert HeadOnly().reason_for_torch == ""
+
+
+def test_setting_that_the_configuration_lacks_is_an_error():
+    Mine = type("Mine", (PPO,), {"objective": Tempered()})
+    learner = learner_of(Mine, "torch")
+    with pytest.raises(ConfigError, match=r"Tempered\.settings: expected settings of PPOConfig, got 'temperature'"):
+        _ = learner.loss_settings
+
+
 @pytest.mark.parametrize("engine", ["torch", "kernel"])
-def test_both_engines_use_a_changed_setting_of_the_loss(engine):
-    """Without weights of the entropy and the value, the critic is not learned from."""
+def test_both_engines_use_a_setting_of_the_learner(engine):
+    """Without a weight of the value, the critic is not learned from."""
 
     class Mine(PPO):
-        @property
-        def _settings(self):
-            return {**super()._settings, "value_coef": 0.0}
+        def __init__(self, config, spec):
+            super().__init__(config, spec)
+            self.value_coef = 0.0
 
     moved = []
     for kind in (PPO, Mine):
@@ -166,29 +216,29 @@ class OwnRollout(RolloutBuffer):
         super().end_step(transition)
 
 
-class OwnAgent(ActorCriticAgent):
-    def batch(self, *args):
-        return super().batch(*args)
-
-
 def change_class(kind):
     return lambda module: setattr(module, "__class__", kind)
 
 
 CHANGES = {
-    "actor": (lambda x: change_class(OwnNetwork)(x.agent.actor), "actor: expected the layers of the settings, got"),
+    "actor": (lambda x: change_class(OwnNetwork)(x.actor), "actor: expected the layers of the settings, got"),
     "critic": (lambda x: change_class(OwnNetwork)(x.net.critic), "critic: expected the layers of the settings, got"),
-    "layer": (lambda x: x.agent.actor.body.append(nn.Tanh()), "actor: expected the layers of the settings, got"),
-    "activation": (lambda x: x.agent.actor.body.__setitem__(1, nn.GELU()), "actor: expected the layers"),
-    "hook": (lambda x: x.net.critic.body[0].register_forward_hook(lambda *_: None), "critic: expected the layers"),
-    "gradient hook": (lambda x: x.net.actor.body[0].weight.register_hook(torch.neg), "actor: expected the layers"),
+    "layer": (lambda x: x.actor.module.body.append(nn.Tanh()), "actor: expected the layers of the settings, got"),
+    "activation": (lambda x: x.actor.module.body.__setitem__(1, nn.GELU()), "actor: expected the layers"),
+    "hook": (
+        lambda x: x.net.critic.module.body[0].register_forward_hook(lambda *_: None),
+        "critic: expected the layers",
+    ),
+    "gradient hook": (
+        lambda x: x.net.actor.module.body[0].weight.register_hook(torch.neg),
+        "actor: expected the layers",
+    ),
     "forward": (lambda x: setattr(x.net.actor, "forward", torch.neg), "actor: expected the layers of the settings"),
-    "normalizer": (lambda x: change_class(OwnNormalizer)(x.agent.normalizer), "normalizer: expected Observation"),
-    "clip": (lambda x: setattr(x.agent.normalizer, "clip", 5.0), "normalizer: expected ObservationNormalizer"),
-    "head": (lambda x: change_class(OwnHead)(x.agent.head), "head: expected that of the action space, got"),
+    "normalizer": (lambda x: change_class(OwnNormalizer)(x.normalizer), "normalizer: expected Observation"),
+    "clip": (lambda x: setattr(x.normalizer, "clip", 5.0), "normalizer: expected ObservationNormalizer"),
+    "head": (lambda x: change_class(OwnHead)(x.head), "head: expected that of the action space, got"),
     "frozen": (lambda x: x.net.critic.requires_grad_(False), "networks: expected that all parameters are trained"),
     "rollout": (lambda x: change_class(OwnRollout)(x.rollout), "kernels compute RolloutBuffer.end_step, not OwnR"),
-    "agent": (lambda x: change_class(OwnAgent)(x.agent), "kernels compute ActorCriticAgent.batch, not OwnAgent.batch"),
     "estimate": (lambda x: object.__setattr__(x.config, "estimate", None), "algorithm: expected advantages by GAE"),
 }
 
@@ -238,14 +288,14 @@ def test_both_engines_use_a_replaced_optimizer(engine, make):
     assert isinstance(learner.engine, KernelEngine if engine == "kernel" else TorchEngine)
     learner.optimizer = make(learner.net.parameters())
     learner.optimizers = {"own": learner.optimizer}
-    previous = copy.deepcopy(learner.net.state_dict())
+    previous = [parameter.detach().clone() for parameter in learner.net.parameters()]
     rollout = learner.rollout
     rollout.reward.fill_(1.0)
     rollout.valid.fill_(True)
     rollout.t = rollout.length
     learner.update()
-    for name, parameter in learner.net.named_parameters():
-        torch.testing.assert_close(parameter.detach(), previous[name], msg=name)
+    for parameter, value in zip(learner.net.parameters(), previous, strict=True):
+        torch.testing.assert_close(parameter.detach(), value)
 
 
 class Counting(PPO):
@@ -260,10 +310,10 @@ class Counting(PPO):
 
 def test_training_calls_a_replaced_loss(tmp_path, capsys, monkeypatch):
     """From the command line, with the reason in its first line; a required kernel is an error."""
-    from trainers.algorithms.on_policy import engine_choice
+    from trainers.algorithms.on_policy import kernel_engine
     from trainers.cli.train import train_command
 
-    monkeypatch.setattr(engine_choice, "MIN_TRAINING_OPERATIONS", 0)
+    monkeypatch.setattr(kernel_engine, "MIN_TRAINING_OPERATIONS", 0)
     monkeypatch.setattr(f"{__name__}.CountingConfig", PPOConfig, raising=False)
     monkeypatch.setattr(Counting, "calls", 0)
     options = ["CartPole-v1", "--algorithm", f"{__name__}:Counting", "--allow-import", __name__]
@@ -288,9 +338,7 @@ def test_learners_that_act_otherwise_do_not_act_in_one_batch(kind, batched, monk
     monkeypatch.setattr("trainers.algorithms.on_policy.ppo.PPO", kind)
     core = make_train_core(config, 2, 0)
     groups = acting_groups(assign_policies(config, core), core)
-    assert [isinstance(group.actor, BatchedActorCriticAgents) for group in groups] == (
-        [True] if batched else [False] * 3
-    )
+    assert [isinstance(group.actor, BatchedActorCritics) for group in groups] == ([True] if batched else [False] * 3)
 
 
 class OwnPolicy(Policy):

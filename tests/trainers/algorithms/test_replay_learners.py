@@ -10,18 +10,19 @@ import torch
 from gymnasium import spaces
 from toy_core import Corridor, Identity
 
-from gpu_envs.errors import CheckpointError, ConfigError
-from trainers.algorithms import registry
+from gpu_envs.errors import ConfigError
+from trainers.algorithms import algorithm_specs
 from trainers.algorithms.off_policy.replay_learner import mean_metrics
+from trainers.algorithms.off_policy.sac import SAC, SACConfig
+from trainers.algorithms.off_policy.td3 import TD3, TD3Config
 from trainers.base.learner_spec import AgentSpec, LearnerSpec
 from trainers.base.transition import Transition
+from trainers.buffers.rollout_buffer import RolloutOverflowError
 from trainers.config.train_config import TrainConfig
-from trainers.evaluation.policy_evaluation import evaluate_policies, policies_of
+from trainers.evaluation.policy_evaluation import evaluate_policies
 from trainers.models.networks import polyak_update
 from trainers.models.normalization import masked_mean
-from trainers.models.policy import Policy
 from trainers.runner.trainer import Trainer
-from trainers.storage import checkpoint
 
 OWN, JOINT = ["ddpg", "td3", "sac"], ["maddpg", "matd3", "masac"]
 FAST: dict[str, Any] = {
@@ -30,16 +31,8 @@ FAST: dict[str, Any] = {
 }  # fmt: skip
 
 
-@pytest.fixture(autouse=True)
-def _one_thread():
-    num_threads = torch.get_num_threads()
-    torch.set_num_threads(1)
-    yield
-    torch.set_num_threads(num_threads)
-
-
 def configured(algorithm: str, iterations: int, **learner: Any) -> TrainConfig:
-    settings = registry.find(algorithm).settings(**{**FAST, **learner})
+    settings = algorithm_specs.find(algorithm).settings(**{**FAST, **learner})
     return TrainConfig(
         "Toy", algorithm=algorithm, num_envs=16, total_steps=iterations * 128, learner=settings, checkpoint_interval=3,
         eval_episodes=0,
@@ -103,54 +96,6 @@ def test_replay_learners_solve_corridor_with_agents_that_die_one_by_one(algorith
     assert policy.act(torch.eye(7)[:6], greedy=True).tolist() == [1] * 6
 
 
-@pytest.mark.variations(quick=3)
-@pytest.mark.parametrize(
-    ("algorithm", "kind", "masked", "normalize"),
-    [
-        *((name, "continuous", False, True) for name in OWN + JOINT),
-        *(pytest.param(name, "continuous", False, False, marks=pytest.mark.slow) for name in OWN + JOINT),
-        *(
-            pytest.param(name, kind, kind == "discrete", False, marks=[pytest.mark.slow] * (name in JOINT[1:]))
-            for name in ["sac", *JOINT]
-            for kind in ("discrete", "multi_discrete")
-        ),
-    ],
-)
-def test_resume_equals_an_uninterrupted_run(algorithm, kind, masked, normalize, tmp_path):
-    toy = identity(kind, masked)
-    config = configured(algorithm, 8, learning_starts=300, replay_size=512, updates=2, normalize_obs=normalize)
-    trained(config, tmp_path / "whole", toy)
-    part = Trainer(config, tmp_path / "parts", None, toy)
-    for _ in range(5):
-        part.iterate()
-    part.log.close()
-    resumed = Trainer(config, tmp_path / "parts", checkpoint.load(tmp_path / "parts"), toy)
-    assert resumed.iteration == 3
-    resumed.run()
-    first, second = checkpoint.load(tmp_path / "whole"), checkpoint.load(tmp_path / "parts")
-    assert first.iteration == second.iteration == 8
-    assert sum(name.endswith("replay_filled") for name in first.state) == (1 if algorithm in JOINT else 2)
-    assert first.state.keys() == second.state.keys()
-    for name, value in first.state.items():
-        other = second.state[name]
-        if isinstance(value, torch.Tensor):
-            assert torch.equal(value, other), name
-        elif name != "trainer.seconds":
-            assert value == other, name
-
-
-@pytest.mark.parametrize("algorithm", ["td3", "sac", "maddpg", "masac"])
-def test_equal_seeds_learn_equally_and_global_streams_are_not_used(algorithm, tmp_path):
-    weights = []
-    for i, seed in enumerate((0, 0, 1)):
-        torch.manual_seed(i)
-        config = dataclasses.replace(configured(algorithm, 3, updates=2), seed=seed)
-        trainer = trained(config, tmp_path / str(i), identity("continuous"))
-        weights.append(trainer.assignments["even"].learner.actor.body[0].weight.detach())
-    assert torch.equal(weights[0], weights[1])
-    assert not torch.equal(weights[0], weights[2])
-
-
 @pytest.mark.parametrize("algorithm", OWN + JOINT)
 def test_actions_are_random_until_learning_starts(algorithm, tmp_path):
     trainer = Trainer(configured(algorithm, 4, learning_starts=200), tmp_path, None, identity("continuous"))
@@ -158,7 +103,7 @@ def test_actions_are_random_until_learning_starts(algorithm, tmp_path):
     initial = {name: tensor.clone() for name, tensor in learner.net.state_dict().items()}
     trainer.iterate()  # 128 steps
     assert all(torch.equal(tensor, initial[name]) for name, tensor in learner.net.state_dict().items())
-    actions = learner.experience.replay.buffers["joint_action" if algorithm in JOINT else "action"][:8].flatten()
+    actions = learner.replay.buffers["joint_action" if algorithm in JOINT else "action"][:8].flatten()
     assert actions.std().item() == pytest.approx(4 / math.sqrt(12), rel=0.1)  # uniform in [-2, 2]
     assert bool(learner.exploring)
     trainer.iterate()
@@ -228,7 +173,7 @@ def fill(learner: Any, poison: float | None) -> None:
 def test_invalid_rows_do_not_change_losses_or_statistics(algorithm, poison):
     learners = []
     for junk in (None, poison):
-        entry = registry.find(algorithm)
+        entry = algorithm_specs.find(algorithm)
         learner = entry.learner_type(
             entry.settings(**{**FAST, "learning_starts": 0, "normalize_obs": True}), corridor_problem()
         )
@@ -245,7 +190,7 @@ def test_invalid_rows_do_not_change_losses_or_statistics(algorithm, poison):
 
 @pytest.mark.parametrize("algorithm", OWN + JOINT)
 def test_replay_without_valid_rows_gives_finite_losses(algorithm):
-    entry = registry.find(algorithm)
+    entry = algorithm_specs.find(algorithm)
     learner = entry.learner_type(entry.settings(**{**FAST, "learning_starts": 0}), corridor_problem())
     if learner.central_input == "joint":
         learner.set_co_learners({"walker": learner})
@@ -274,16 +219,16 @@ def test_replay_without_valid_rows_gives_finite_losses(algorithm):
     ],
 )
 def test_unsupported_specs_are_refused_at_construction(algorithm, problem, message):
-    entry = registry.find(algorithm)
+    entry = algorithm_specs.find(algorithm)
     with pytest.raises(ConfigError, match=message):
         entry.learner_type(entry.settings(**FAST), corridor_problem(**problem))
 
 
 @pytest.mark.parametrize("algorithm", OWN + JOINT)
 def test_invalid_settings_are_refused(algorithm):
-    entry = registry.find(algorithm)
-    with pytest.raises(ConfigError, match=rf"learner.network: expected .*\b{algorithm}\b.*use ppo"):
-        entry.settings(network="gru")
+    entry = algorithm_specs.find(algorithm)
+    with pytest.raises(ConfigError, match=rf"learner.network: expected .*\b{algorithm}\b.*use qmix or ppo"):
+        entry.learner_type(entry.settings(network="gru"), corridor_problem())
     with pytest.raises(ConfigError, match=r"learner.tau: expected a finite number in \[0, 1\], got 2.0"):
         entry.settings(tau=2.0)
     with pytest.raises(ConfigError, match=r"replay_size = \d+: needs [\d,]+ bytes"):
@@ -293,31 +238,7 @@ def test_invalid_settings_are_refused(algorithm):
 @pytest.mark.parametrize("algorithm", ["ddpg", "maddpg"])
 def test_settings_fixed_by_the_algorithm_are_refused(algorithm):
     with pytest.raises(ConfigError, match=rf"learner.twin: expected False, which {algorithm} fixes, got True"):
-        registry.find(algorithm).settings(twin=True)
-
-
-@pytest.mark.parametrize("algorithm", ["td3", "sac"])
-def test_policies_are_rebuilt_from_disk(algorithm, tmp_path):
-    entry = registry.find(algorithm)
-    policy = entry.learner_type(entry.settings(**FAST), corridor_problem()).policy()
-    policy.save(tmp_path / "p")
-    loaded = Policy.load(tmp_path / "p")
-    obs = torch.randn(5, 2, 3, generator=torch.Generator().manual_seed(0))
-    assert torch.equal(loaded.act(obs, greedy=True), policy.act(obs, greedy=True))
-    policy.seed(3)
-    loaded.seed(3)
-    assert torch.equal(loaded.act(obs), policy.act(obs))
-
-
-@pytest.mark.parametrize("algorithm", OWN)
-def test_checkpoint_policies_fit_an_equal_space_only(algorithm, tmp_path):
-    trainer = trained(configured(algorithm, 3), tmp_path, identity("continuous"))
-    saved, sides = checkpoint.load(tmp_path), {"even": ["even"], "odd": ["odd"]}
-    assert policies_of(saved, sides, trainer.core).keys() == sides.keys()
-    other = Identity(2, "discrete")
-    other.observation_spaces = trainer.core.observation_spaces
-    with pytest.raises(CheckpointError, match=r"action: expected .*discrete.* got .*tanh"):
-        policies_of(saved, sides, other)
+        algorithm_specs.find(algorithm).settings(twin=True)
 
 
 def test_mean_metrics_and_helpers():
@@ -330,3 +251,56 @@ def test_mean_metrics_and_helpers():
     expected = slow.weight.item() + 0.25 * (fast.weight.item() - slow.weight.item())
     polyak_update(slow, fast, 0.25)
     assert slow.weight.item() == pytest.approx(expected)
+
+
+def test_truncated_steps_keep_their_true_last_observation():
+    problem = LearnerSpec(1, spaces.Box(-1.0, 1.0, (1,), np.float32), 2, 1, 100)
+    learner = TD3(TD3Config(rollout_length=3, replay_size=100, reward_scale=0.5), problem)
+    zero = torch.zeros(2, 1)
+    for t in range(3):
+        cut = torch.tensor([[t == 1], [False]])
+        over = torch.tensor([[False], [t == 2]])
+        learner.rollout.begin_step(torch.full((2, 1, 1), float(t)))
+        final = torch.full((2, 1, 1), 50.0).masked_fill(~cut.unsqueeze(-1), torch.nan)
+        learner.rollout.end_step(Transition(zero + 4, over, cut, zero == 0, torch.full((2, 1, 1), t + 1.0), final))
+    learner._store_rollout()
+    buffers = learner.replay.buffers
+    assert buffers["next_obs"][:3, :, 0, 0].tolist() == [[1, 1], [50, 2], [3, 0]]
+    assert buffers["terminated"][:3, :, 0].tolist() == [[False, False], [False, False], [False, True]]
+    assert buffers["reward"][:3].unique().tolist() == [2.0]
+    assert bool(buffers["valid"][:3].all())
+
+
+def test_cut_step_with_unknown_legal_actions_has_no_target():
+    problem = LearnerSpec(1, spaces.Discrete(2), 1, 1, 100, has_action_mask=True)
+    learner = SAC(SACConfig(rollout_length=2, hidden_sizes=(8,)), problem)
+    obs, ones, never = torch.zeros(1, 1, 1), torch.zeros(1, 1), torch.zeros(1, 1, dtype=torch.bool)
+    masks = torch.tensor([[True, False], [False, True], [True, True]]).view(3, 1, 1, 2)
+    for t in range(2):
+        learner.rollout.begin_step(obs, masks[t])
+        cut = torch.full((1, 1), t == 1)
+        learner.rollout.end_step(Transition(ones, never, cut, ~never, obs, obs, next_mask=masks[t + 1]))
+    learner._store_rollout()
+    buffers = learner.replay.buffers
+    assert buffers["valid"][:2].flatten().tolist() == [True, False]
+    assert torch.equal(buffers["mask"][:2], masks[:2])
+    assert torch.equal(buffers["next_mask"][:2], masks[1:])
+
+
+@pytest.mark.parametrize("algorithm", ["dqn", "vdn", "sac"])
+def test_rollout_that_lost_final_observations_changes_no_statistics(algorithm, tmp_path):
+    factory = identity("continuous" if algorithm == "sac" else "discrete")
+    settings = {name: value for name, value in FAST.items() if name != "tau" or algorithm == "sac"}
+    config = dataclasses.replace(
+        configured("sac", 5), algorithm=algorithm,
+        learner=algorithm_specs.find(algorithm).settings(**settings, normalize_obs=True),
+    )  # fmt: skip
+    trainer = Trainer(config, tmp_path, None, factory)
+    trainer.collector.collect()
+    learner = next(iter(trainer.assignments.values())).learner
+    previous = learner.normalizer.state_dict()
+    previous = {name: value.clone() for name, value in previous.items()}
+    learner.rollout.final_count.fill_(learner.rollout.capacity + 1)
+    with pytest.raises(RolloutOverflowError, match="truncation_capacity"):
+        learner.update()
+    assert all(torch.equal(value, previous[name]) for name, value in learner.normalizer.state_dict().items())

@@ -46,7 +46,7 @@ def test_continuous_target_matches_hand_computation():
     learner = learner_of(BOX, gamma=0.5, temperature=0.1)
     learner.target_critics = nn.ModuleList([line(4.0), line(2.0)])
     for critic in learner.critics:
-        nn.init.zeros_(critic.body[-1].weight)
+        nn.init.zeros_(critic.module.body[-1].weight)
     batch = {**steps(), "code": torch.zeros(3, 1, 1), "next_code": torch.zeros(3, 1, 1)}
     batch["next_entropy"] = rows(3.0, 3.0, 3.0)
     # V(s') = min(4, 2) + 0.1 * 3 = 2.3; targets 1 + 0.5 * 2.3 = 2.15 and 3; both critics return 0
@@ -64,8 +64,8 @@ def test_discrete_target_is_an_expectation_over_legal_actions():
     learner = learner_of(spaces.Discrete(3), gamma=0.5, temperature=0.1)
     learner.target_critics = nn.ModuleList([constant(4.0, 2.0, 1e6), constant(3.0, 5.0, 1e6)])  # minimum 3, 2
     learner.critics = nn.ModuleList([constant(0.0, 0.5, 9.0), constant(0.0, 1.0, 9.0)])
-    nn.init.zeros_(learner.actor.body[-1].weight)
-    learner.actor.body[-1].bias.data = torch.tensor([math.log(3.0), 0.0, 50.0])
+    nn.init.zeros_(learner.actor.module.body[-1].weight)
+    learner.actor.module.body[-1].bias.data = torch.tensor([math.log(3.0), 0.0, 50.0])
     batch = {**steps(), "code": torch.tensor([0.0, 1.0, 0.0]).expand(3, 1, 3)}
     batch |= learner._next(torch.zeros(3, 1, 1), learner.generator, torch.tensor([True, True, False]).expand(3, 1, 3))
     # the policy is (3/4, 1/4) on legal actions
@@ -78,8 +78,8 @@ def test_discrete_target_is_an_expectation_over_legal_actions():
 def test_discrete_policy_loss_matches_hand_computation():
     learner = learner_of(spaces.Discrete(3), temperature=0.1, learn_temperature=False)
     learner.critics = nn.ModuleList([constant(4.0, 2.0, 1e6), constant(3.0, 5.0, 1e6)])
-    nn.init.zeros_(learner.actor.body[-1].weight)
-    learner.actor.body[-1].bias.data = torch.tensor([math.log(3.0), 0.0, 50.0])
+    nn.init.zeros_(learner.actor.module.body[-1].weight)
+    learner.actor.module.body[-1].bias.data = torch.tensor([math.log(3.0), 0.0, 50.0])
     metrics = learner._actor_step({**steps(), "mask": torch.tensor([True, True, False]).expand(3, 1, 3)})
     entropy = -(0.75 * math.log(0.75) + 0.25 * math.log(0.25))
     assert metrics["entropy"].item() == pytest.approx(entropy)
@@ -121,8 +121,8 @@ PAIR = spaces.MultiDiscrete([2, 3])
 
 def test_multi_discrete_entropies_are_exact_sums_over_components():
     learner = learner_of(PAIR, temperature=0.1, gamma=0.5, learn_temperature=False, target_share=0.5)
-    nn.init.zeros_(learner.actor.body[-1].weight)
-    learner.actor.body[-1].bias.data = torch.tensor([math.log(3.0), 0.0, 50.0, 0.0, 0.0])
+    nn.init.zeros_(learner.actor.module.body[-1].weight)
+    learner.actor.module.body[-1].bias.data = torch.tensor([math.log(3.0), 0.0, 50.0, 0.0, 0.0])
     mask = torch.tensor([True, True, False, True, True]).expand(3, 1, 5)
     entropy = -(0.75 * math.log(0.75) + 0.25 * math.log(0.25)) + math.log(2)  # (3/4, 1/4) and (0, 1/2, 1/2)
 

@@ -6,7 +6,7 @@ import torch
 from gymnasium import spaces
 from torch import nn
 
-from trainers.algorithms import registry
+from trainers.algorithms import algorithm_specs
 from trainers.algorithms.off_policy.td3 import TD3
 from trainers.base.learner_spec import LearnerSpec
 from trainers.base.transition import Transition
@@ -16,7 +16,7 @@ BOX = spaces.Box(-1.0, 1.0, (1,), np.float32)
 
 def learner_of(name: str = "td3", **settings) -> TD3:
     settings = {"hidden_sizes": (8,), "replay_size": 64, "batch_size": 16, "rollout_length": 2, **settings}
-    return TD3(registry.find(name).settings(**settings), LearnerSpec(1, BOX, 2, 1, 80))
+    return TD3(algorithm_specs.find(name).settings(**settings), LearnerSpec(1, BOX, 2, 1, 80))
 
 
 def line(*weights: float) -> nn.Linear:
@@ -54,19 +54,19 @@ def test_targets_match_hand_computation(name, critics, loss):
     assert len(learner.critics) == len(critics)
     learner.target_critics = nn.ModuleList([line(*weights) for weights in critics])
     for critic in learner.critics:
-        nn.init.zeros_(critic.body[-1].weight)
+        nn.init.zeros_(critic.module.body[-1].weight)
     assert learner._critic_step(make_batch())["critic_loss"].item() == pytest.approx(loss)
 
 
 def test_target_actions_have_bounded_noise_inside_the_box():
     obs = torch.zeros(4000, 1, 1)
     learner = learner_of(target_noise=5.0, target_noise_clip=0.3)
-    nn.init.constant_(learner.target_actor.body[-1].bias, 0.2)
+    nn.init.constant_(learner.target_actor.module.body[-1].bias, 0.2)
     middle = float(np.tanh(0.2))
     code = learner.target_actions(obs, learner.generator)[0]
     assert code.min().item() == pytest.approx(middle - 0.3)
     assert code.max().item() == pytest.approx(middle + 0.3)
-    nn.init.constant_(learner.target_actor.body[-1].bias, 4.0)
+    nn.init.constant_(learner.target_actor.module.body[-1].bias, 4.0)
     assert learner.target_actions(obs, learner.generator)[0].max().item() == 1.0
     quiet = learner_of("ddpg")
     torch.testing.assert_close(
@@ -96,8 +96,8 @@ def test_policy_and_target_networks_follow_the_delay():
     second = step(learner)
     assert {"actor_loss", "actor_grad_norm", "critic_loss", "value", "noise"} <= second.keys()
     assert any(moved())
-    expected = slow["target_actor.body.2.bias"].lerp(learner.actor.body[2].bias, 0.5)
-    torch.testing.assert_close(learner.target_actor.body[2].bias, expected)
+    expected = slow["target_actor.body.2.bias"].lerp(learner.actor.module.body[2].bias, 0.5)
+    torch.testing.assert_close(learner.target_actor.module.body[2].bias, expected)
 
 
 def test_policy_follows_the_first_critic_only():
@@ -116,8 +116,8 @@ def test_exploration_noise_is_linear_in_steps_and_clipped_to_the_box():
     scales = [step(learner)["noise"].item() for _ in range(3)]
     assert scales == pytest.approx([1.0, 0.95, 0.9])
     learner.noise.fill_(0.5)
-    nn.init.zeros_(learner.actor.body[-1].weight)
-    nn.init.zeros_(learner.actor.body[-1].bias)
+    nn.init.zeros_(learner.actor.module.body[-1].weight)
+    nn.init.zeros_(learner.actor.module.body[-1].bias)
     noisy = torch.cat([(step_act(learner)) for _ in range(2000)]).flatten()
     assert noisy.abs().max().item() == 1.0
     assert noisy.abs().median().item() == pytest.approx(0.5 * 0.6745, rel=0.1)

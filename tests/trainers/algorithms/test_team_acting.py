@@ -2,15 +2,15 @@
 
 import pytest
 import torch
-from team_learners import drive, gru, learner_for, one_thread  # noqa: F401
+from team_learners import drive, gru, learner_for
 from toy_core import Identity, RecallOfThree, TwoStep
 
 from gpu_envs.errors import ConfigError
 from trainers.base.transition import Transition
 from trainers.evaluation.policy_evaluation import evaluate_policies
-from trainers.evaluation.policy_runner import PolicyRunner
 from trainers.models.networks import with_ids
 from trainers.models.policy import Policy
+from trainers.models.policy_set import PolicyRunner
 from trainers.runner.agent_assignment import CriticState
 from trainers.storage.policy_export import export_policy
 
@@ -37,14 +37,14 @@ def test_windows_start_with_the_hidden_state_of_acting():
         learner.burn_in = 0
         window = learner.replay.windows(torch.full((4,), start), torch.arange(4), 16 - start)
         past = window["hidden_state"][0], learner._inputs(window["obs"]), window["episode_starts"]
-        torch.testing.assert_close(learner._remember(learner.actor, *past), acted[start:])
+        torch.testing.assert_close(learner._unroll(learner.actor, *past)[1], acted[start:])
         assert window["episode_starts"][:, 0].nonzero().flatten().tolist() == [
             t - start for t in range(start, 16) if t % 3 == 0
         ]
         learner.burn_in = 5
-        torch.testing.assert_close(learner._remember(learner.actor, *past), acted[start + 5 :])
+        torch.testing.assert_close(learner._unroll(learner.actor, *past)[1], acted[start + 5 :])
     stale = torch.full_like(past[0], 7.0), *past[1:]  # no hidden state crosses episodes
-    torch.testing.assert_close(learner._remember(learner.actor, *stale), acted[7:])
+    torch.testing.assert_close(learner._unroll(learner.actor, *stale)[1], acted[7:])
     assert not learner.replay.buffers["hidden_state"][learner.replay.buffers["episode_starts"]].any()
 
 
@@ -58,7 +58,7 @@ def test_gradients_depend_on_the_stored_hidden_state(burn_in):
         drive(core, learner, 4)
         learner.replay.buffers["hidden_state"] += shift
         learner.replay.buffers["episode_starts"].zero_()
-        losses.append(float(learner._gradient_step()["q_loss"]))
+        losses.append(float(learner._learn()["q_loss"]))
     assert losses[0] != losses[1]
 
 

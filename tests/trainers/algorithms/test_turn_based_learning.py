@@ -58,7 +58,7 @@ def test_agents_not_to_move_are_not_valued(tmp_path, monkeypatch):
     trainer.log.close()
     learner = trainer.assignments["player"].learner
     learner.net.critic.forward = lambda obs: torch.where(obs[..., -1:] == 1, 2.0, torch.nan)
-    batch = learner.agent.batch()
+    batch = learner.batch()
     assert learner.rollout.truncated.any()
     assert not learner.rollout.to_move[-1].all()
     assert len(batch["returns"]) > 16

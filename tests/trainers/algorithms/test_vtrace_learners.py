@@ -8,23 +8,15 @@ from test_ppo import drive, mean_reward, transition
 from toy_core import Corridor
 
 from gpu_envs.errors import ConfigError
-from trainers.algorithms import registry
+from trainers.algorithms import algorithm_specs
 from trainers.base.learner_spec import LearnerSpec
 from trainers.buffers.vtrace import Correction, vtrace
 
 SMALL = {"rollout_length": 12, "hidden_sizes": (16,), "normalize_advantage": False, "learning_rate": 0.01}
 
 
-@pytest.fixture(autouse=True)
-def _one_thread():
-    num_threads = torch.get_num_threads()
-    torch.set_num_threads(1)
-    yield
-    torch.set_num_threads(num_threads)
-
-
 def learner_of(name: str, core, engine: str = "torch", **settings):
-    spec = registry.find(name)
+    spec = algorithm_specs.find(name)
     space = core.action_spaces[core.possible_agents[0]]
     problem = LearnerSpec(core.obs_width, space, core.num_envs, core.num_agents, 100_000, "cpu", 0, engine=engine)
     return spec.learner_type(spec.settings(**{**SMALL, **settings}), problem)
@@ -52,7 +44,7 @@ def test_steps_of_older_weights_are_weighted_by_the_ratio(name):
     collect(learner, core)
     change(learner.target["actor"] if name == "appo" else learner.actor)
     r, net = learner.rollout, learner.net
-    actor = learner.agent.valued.actor
+    actor = learner.valued.actor
     obs = net.normalizer(r.obs)
     with torch.no_grad():
         log_prob = net.head.evaluate(actor(obs), r.action, None if r.mask is None else r.mask[:-1])[0]
@@ -63,7 +55,7 @@ def test_steps_of_older_weights_are_weighted_by_the_ratio(name):
     assert ratio.max() > 1.2
     correction = Correction(log_prob - r.log_prob, 1.1, 0.9)
     advantage, returns = vtrace(r.reward, value, last, r.terminated, r.truncated, final, r.valid, correction, 0.9, 0.8)
-    batch = learner.agent.batch()
+    batch = learner.batch()
     torch.testing.assert_close(batch["returns"], returns[r.valid])
     torch.testing.assert_close(batch["advantage"], advantage[r.valid])
     least = (r.log_prob - torch.tensor(2.0).log())[r.valid]
@@ -74,12 +66,12 @@ def test_recurrent_policies_are_valued_along_their_sequences():
     core = Corridor(6)
     learner = learner_of("impala", core, network="gru")
     collect(learner, core)
-    same = learner.agent.batch()
+    same = learner.batch()
     valid = same["valid"]
     sampled = learner.rollout.log_prob.flatten(1, 2).T
     torch.testing.assert_close(same["log_prob"][valid], sampled[valid], atol=1e-5, rtol=1e-5)
     change(learner.actor)
-    later = learner.agent.batch()
+    later = learner.batch()
     assert not torch.isclose(later["log_prob"][valid], sampled[valid], atol=1e-3).all()
     assert not torch.isclose(later["returns"][valid], same["returns"][valid], atol=1e-3).all()
 
@@ -89,7 +81,7 @@ def test_present_weights_have_ratios_of_one(name):
     core = Corridor(6)
     learner = learner_of(name, core)
     collect(learner, core)
-    batch = learner.agent.batch()
+    batch = learner.batch()
     torch.testing.assert_close(batch["log_prob"], learner.rollout.log_prob[learner.rollout.valid])
 
 
@@ -120,7 +112,7 @@ def test_returns_without_baseline_are_sums_of_rewards_until_the_end():
             rewards = r.reward[t : ends[0] + 1, world, agent]
             expected.append(float((rewards * 0.5 ** torch.arange(len(rewards))).sum()))
     assert 0 < is_known.sum() < r.valid.sum(), "some episodes go on after the rollout"
-    batch = learner.agent.batch()
+    batch = learner.batch()
     torch.testing.assert_close(batch["returns"], torch.tensor(expected))
     torch.testing.assert_close(batch["advantage"], batch["returns"])
     critic = [parameter.clone() for parameter in learner.critic.parameters()]
@@ -132,7 +124,7 @@ def test_baseline_is_subtracted():
     core = Corridor(6)
     learner = learner_of("pg", core)
     collect(learner, core)
-    batch = learner.agent.batch()
+    batch = learner.batch()
     torch.testing.assert_close(batch["advantage"], batch["returns"] - batch["value"])
     critic = [parameter.clone() for parameter in learner.critic.parameters()]
     learner.update()

@@ -8,6 +8,7 @@ from toy_core import Identity
 from trainers.algorithms.on_policy.ppo import PPO, PPOConfig
 from trainers.base.gradients import LOCAL_REDUCER, GradientReducer
 from trainers.base.learner_spec import LearnerSpec
+from trainers.base.optimizers import make_adam
 from trainers.base.transition import Transition
 from trainers.models.normalization import ObservationNormalizer
 
@@ -137,3 +138,14 @@ def test_mean_of_advantages_is_subtracted_with_their_ratios():
     torch.testing.assert_close(
         LOCAL_REDUCER.normalize(values, valid, ones), LOCAL_REDUCER.normalize(values, valid), rtol=1e-5, atol=1e-6
     )
+
+
+def test_adam_accepts_parameters_where_pytorch_does_not_wrap_their_addition(monkeypatch):
+    """Versions of PyTorch differ in whether they wrap it."""
+    add = torch.optim.Optimizer.add_param_group
+    plain = getattr(add, "__wrapped__", add)
+    assert not hasattr(plain, "__wrapped__")
+    parameter = nn.Parameter(torch.ones(2))
+    for function in (add, plain):
+        monkeypatch.setattr(torch.optim.Optimizer, "add_param_group", function)
+        assert make_adam([parameter], 0.1, captured=False).param_groups[0]["params"] == [parameter]

@@ -34,52 +34,42 @@ def run(
     return advantage[:, 0].tolist(), returns[:, 0].tolist()
 
 
-def test_rollout_end_bootstraps_the_last_value():
+GAE = {
     # delta2 = 3 + 0.5 * 8 - 2 = 5        A2 = 5
     # delta1 = 2 + 0.5 * 2 - 4 = -1       A1 = -1 + 0.25 * 5 = 0.25
     # delta0 = 1 + 0.5 * 4 - 2 = 1        A0 = 1 + 0.25 * 0.25 = 1.0625
-    advantage, returns = run(column(1, 2, 3), column(2, 4, 2), last=8)
-    assert advantage == [1.0625, 0.25, 5]
-    assert returns == [3.0625, 4.25, 7]  # advantage + value
-
-
-def test_termination_has_no_next_value_and_ends_the_trajectory():
+    "the rollout's end bootstraps the last value": ([1, 2, 3], [2, 4, 2], 8, {}, [1.0625, 0.25, 5]),
     # delta1 = 2 + 0 - 4 = -2             A1 = -2, the new episode's A2 is dropped
     # delta0 = 1 + 0.5 * 4 - 2 = 1        A0 = 1 + 0.25 * -2 = 0.5
-    # delta2 = 3 + 0.5 * 8 - 2 = 5        A2 = 5
-    advantage, _ = run(column(1, 2, 3), column(2, 4, 2), last=8, terminated=(1,))
-    assert advantage == [0.5, -2, 5]
-
-
-def test_truncation_bootstraps_the_final_observation_and_ends_the_trajectory():
+    "a termination has no next value": ([1, 2, 3], [2, 4, 2], 8, {"terminated": (1,)}, [0.5, -2, 5]),
     # delta1 = 2 + 0.5 * 6 - 4 = 1        A1 = 1: V(final) = 6, not V(next episode's first) = 2
     # delta0 = 1 + 0.5 * 4 - 2 = 1        A0 = 1 + 0.25 * 1 = 1.25
-    advantage, _ = run(column(1, 2, 3), column(2, 4, 2), last=8, truncated=(1,), final={1: 6})
-    assert advantage == [1.25, 1, 5]
-
-
-def test_truncation_at_the_last_step_ignores_the_last_value():
+    "a truncation bootstraps the final observation": (
+        [1, 2, 3], [2, 4, 2], 8, {"truncated": (1,), "final": {1: 6}}, [1.25, 1, 5],
+    ),
     # delta0 = 1 + 0.5 * 6 - 2 = 2
-    assert run(column(1.0), column(2.0), last=NAN, truncated=(0,), final={0: 6})[0] == [2]
-
-
-def test_termination_takes_precedence_over_truncation():
+    "a truncation at the last step ignores the last value": ([1], [2], NAN, {"truncated": (0,), "final": {0: 6}}, [2]),
     # delta0 = 1 + 0 - 2 = -1
-    assert run(column(1.0), column(2.0), last=NAN, terminated=(0,), truncated=(0,), final={0: 6})[0] == [-1]
-
-
-def test_dead_steps_are_zero_and_do_not_affect_others():
+    "a termination takes precedence": ([1], [2], NAN, {"terminated": (0,), "truncated": (0,), "final": {0: 6}}, [-1]),
     # dies at 0: delta0 = 1 + 0 - 2 = -1; dead at 1 and 2, whatever stands there; alive again in a new episode at 3:
     # delta3 = 3 + 0.5 * 8 - 2 = 5
-    advantage, returns = run(column(1, NAN, 1e9, 3), column(2, NAN, 1e9, 2), last=8, terminated=(0,), invalid=(1, 2))
-    assert advantage == [-1, 0, 0, 5]
-    assert returns == [1, 0, 0, 7]
-
-
-def test_agent_dead_at_the_rollouts_end_does_not_read_the_last_value():
+    "dead steps are zero and do not affect others": (
+        [1, NAN, 1e9, 3], [2, NAN, 1e9, 2], 8, {"terminated": (0,), "invalid": (1, 2)}, [-1, 0, 0, 5],
+    ),
     # truncated at 0: delta0 = 1 + 0.5 * 6 - 2 = 2, then dead
-    advantage, _ = run(column(1, NAN), column(2, NAN), last=NAN, truncated=(0,), final={0: 6}, invalid=(1,))
-    assert advantage == [2, 0]
+    "an agent dead at the rollout's end does not read the last value": (
+        [1, NAN], [2, NAN], NAN, {"truncated": (0,), "final": {0: 6}, "invalid": (1,)}, [2, 0],
+    ),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("case", GAE)
+def test_gae_matches_hand_computation(case):
+    reward, value, last, ends, expected = GAE[case]
+    advantage, returns = run(column(*map(float, reward)), column(*map(float, value)), float(last), **ends)
+    dead = ends.get("invalid", ())
+    assert advantage == expected
+    assert returns == [0 if t in dead else a + value[t] for t, a in enumerate(expected)]
 
 
 def turns(rows: list[dict], last: float, last_to_move: int, lam: float = 0.5) -> tuple[list, list, list]:
@@ -183,13 +173,16 @@ def test_lambda_zero_is_one_step_and_one_is_monte_carlo(lam):
     torch.testing.assert_close(returns, expected)
 
 
-def test_n_step_returns_stop_at_the_end_of_an_episode():
-    """Three worlds: one goes on, one terminates and one is truncated in the second of three steps."""
-    reward = torch.tensor([[8.0, 8.0, 8.0], [4.0, 4.0, 4.0], [2.0, 2.0, 2.0]])
-    terminated, truncated = torch.zeros(2, 3, 3, dtype=torch.bool)
-    terminated[1, 1] = truncated[1, 2] = True
-    returns, last, discount, is_known = n_step(reward, terminated, truncated, torch.ones_like(terminated), 0.5)
-    assert returns.tolist() == [8.0 + 0.5 * 4.0 + 0.25 * 2.0, 10.0, 10.0]
-    assert last.tolist() == [2, 1, 1]
-    assert discount.tolist() == [0.125, 0.0, 0.25]
-    assert is_known.all()
+def test_n_step_returns_stop_at_episode_ends():
+    # columns: continues; terminated at step 1; truncated at step 1; terminated and truncated at 0; invalid; valid
+    # until 1
+    reward = torch.tensor([[1.0] * 6, [2.0] * 6, [4.0] * 6])
+    terminated, truncated, valid = torch.zeros(3, 6).bool(), torch.zeros(3, 6).bool(), torch.ones(3, 6).bool()
+    terminated[1, 1] = truncated[1, 2] = terminated[0, 3] = truncated[0, 3] = True
+    valid[0, 4] = valid[1, 5] = False
+    reward[2, 1] = torch.nan  # after the end: never read
+    returns, last, discount, is_known = n_step(reward, terminated, truncated, valid, 0.5)
+    assert returns[:4].tolist() == [1 + 1 + 1, 1 + 1, 1 + 1, 1]
+    assert last[:4].tolist() == [2, 1, 1, 0]
+    assert discount[:4].tolist() == [0.125, 0.0, 0.25, 0.0]
+    assert is_known.tolist() == [True, True, True, True, False, False]

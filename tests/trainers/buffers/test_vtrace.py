@@ -42,51 +42,36 @@ def run(
     return advantage[:, 0].tolist(), returns[:, 0].tolist()
 
 
-def test_ratios_of_one_give_n_step_returns():
+ONE = (1.0, 1.0, 1.0)
+CASES = {
     # v2 = 3 + 0.5 * 8 = 7;  v1 = 2 + 0.5 * 7 = 5.5;  v0 = 1 + 0.5 * 5.5 = 3.75;  A = v - V
-    advantage, returns = run((1.0, 1.0, 1.0))
-    assert returns == [3.75, 5.5, 7]
-    assert advantage == [1.75, 1.5, 5]
-
-
-def test_small_ratios_weight_differences_and_what_follows():
+    "ratios of one give n-step returns": (ONE, {}, [3.75, 5.5, 7], [1.75, 1.5, 5]),
     # delta2 = 0.5 * (3 + 4 - 2) = 2.5                              v2 = 2 + 2.5 = 4.5
     # delta1 = 0.25 * (2 + 1 - 4) = -0.25                           v1 = 4 - 0.25 + 0.5 * 0.25 * 2.5 = 4.0625
     # delta0 = 1 * (1 + 2 - 2) = 1                                  v0 = 2 + 1 + 0.5 * 1 * 0.0625 = 3.03125
     # A2 = 0.5 * (3 + 4 - 2) = 2.5; A1 = 0.25 * (2 + 0.5 * 4.5 - 4) = 0.0625; A0 = 1 + 0.5 * 4.0625 - 2 = 1.03125
-    advantage, returns = run((1.0, 0.25, 0.5))
-    assert returns == [3.03125, 4.0625, 4.5]
-    assert advantage == [1.03125, 0.0625, 2.5]
-
-
-def test_large_ratios_are_cut_at_each_limit():
+    "small ratios weight what follows": ((1.0, 0.25, 0.5), {}, [3.03125, 4.0625, 4.5], [1.03125, 0.0625, 2.5]),
     # rho = 2, 2, 2 and c = 1, 1, 1:
     # v2 = 2 + 2 * 5 = 12; v1 = 4 + 2 * -1 + 0.5 * 1 * 10 = 7; v0 = 2 + 2 * 1 + 0.5 * 1 * 3 = 5.5
     # A2 = 10; A1 = 2 * (2 + 0.5 * 12 - 4) = 8; A0 = 2 * (1 + 0.5 * 7 - 2) = 5
-    advantage, returns = run((4.0, 4.0, 4.0), rho_max=2.0, c_max=1.0)
-    assert returns == [5.5, 7, 12]
-    assert advantage == [5, 8, 10]
-
-
-def test_end_of_an_episode_carries_nothing_back():
+    "large ratios are cut at each limit": ((4.0, 4.0, 4.0), {"rho_max": 2.0, "c_max": 1.0}, [5.5, 7, 12], [5, 8, 10]),
     # terminated at 1: v1 = 4 + 1 * (2 - 4) = 2; A0 = 1 + 0.5 * 2 - 2 = 0; v0 = 2 + 1 + 0.5 * -2 = 2
-    advantage, returns = run((1.0, 1.0, 1.0), terminated=(1,))
-    assert returns == [2, 2, 7]
-    assert advantage == [0, -2, 5]
-
-
-def test_truncation_bootstraps_the_final_observation():
+    "the end of an episode carries nothing back": (ONE, {"terminated": (1,)}, [2, 2, 7], [0, -2, 5]),
     # v1 = 4 + (2 + 0.5 * 6 - 4) = 5; A1 = 1; v0 = 1 + 0.5 * 5 = 3.5
-    advantage, returns = run((1.0, 1.0, 1.0), truncated=(1,), final={1: 6})
-    assert returns == [3.5, 5, 7]
-    assert advantage == [1.5, 1, 5]
-    assert run((1.0, 1.0, 1.0), terminated=(1,), truncated=(1,), final={1: 6})[1] == [2, 2, 7]
+    "a truncation bootstraps the final observation": (
+        ONE, {"truncated": (1,), "final": {1: 6}}, [3.5, 5, 7], [1.5, 1, 5],
+    ),
+    "a termination takes precedence": (
+        ONE, {"terminated": (1,), "truncated": (1,), "final": {1: 6}}, [2, 2, 7], [0, -2, 5],
+    ),
+    "dead steps are zero": ((1.0, NAN, 1.0), {"terminated": (0,), "invalid": (1,)}, [1, 0, 7], [-1, 0, 5]),
+}  # fmt: skip
 
 
-def test_dead_steps_are_zero_and_do_not_affect_others():
-    advantage, returns = run((1.0, NAN, 1.0), terminated=(0,), invalid=(1,))
-    assert advantage == [-1, 0, 5]
-    assert returns == [1, 0, 7]
+@pytest.mark.parametrize("case", CASES)
+def test_vtrace_matches_hand_computation(case):
+    ratio, settings, returns, advantage = CASES[case]
+    assert run(ratio, **settings) == (advantage, returns)
 
 
 def random_steps(seed: int, shape=(12, 5, 3)) -> dict[str, Tensor]:

@@ -107,8 +107,8 @@ def test_typed_algorithm_imports_its_module(own_module, capsys):
 
 def test_name_without_a_learner_is_refused(own_module, capsys):
     for name, words in (
-        ("own_learner:Trebled", "expected a class Trebled in own_learner, got None"),
-        ("json:JSONDecoder", "expected a dataclass JSONDecoderConfig in json"),
+        ("own_learner:Trebled", "expected a class named Trebled in own_learner, got None"),
+        ("json:JSONDecoder", "expected a class named JSONDecoderConfig in json"),
         ("none_such:Learner", "No module named 'none_such'"),
     ):
         assert words in refused(capsys, "train", "CartPole-v1", "--algorithm", name)

@@ -115,18 +115,6 @@ def test_resume_of_a_state_that_indexes_out_of_memory_exits_with_one_line(tmp_pa
     assert (ended.returncode, ended.stderr.splitlines()[-1:]) == (2, [f"gpu-envs: error: {words}"]), ended.stderr
 
 
-@pytest.mark.usefixtures("no_curves")
-def test_resume_into_another_run_is_refused(run, tmp_path):
-    assert (
-        train_command([*SMALL, "--total-steps", "160", "--eval-episodes", "0", "--run-dir", str(tmp_path / "b")]) == 0
-    )
-    contents = {path: path.read_bytes() for path in (tmp_path / "b").rglob("*") if path.is_file()}
-    with pytest.raises(ConfigError, match=r"b/checkpoints: another run than that of .*; resume into") as caught:
-        train_command(["--resume", str(run), "--run-dir", str(tmp_path / "b"), "--no-video"])
-    assert "\n" not in str(caught.value)
-    assert {path: path.read_bytes() for path in (tmp_path / "b").rglob("*") if path.is_file()} == contents
-
-
 def test_checkpoint_outside_of_a_run_needs_a_folder(run, tmp_path):
     copy = shutil.copytree(checkpoint.find(run), tmp_path / "elsewhere" / "copy")
     with pytest.raises(ConfigError, match=r"copy: a checkpoint outside of any run; name a folder with --run-dir"):

@@ -12,7 +12,6 @@ from tuned_cartpole import cartpole
 
 from gpu_envs.errors import ConfigError, GpuEnvsError, MissingExtraError
 from trainers.cli.options import parse_train
-from trainers.cli.train import _config
 from trainers.cli.tune import tune_command
 from trainers.cluster import tune_results
 from trainers.cluster import tune_search as tuning
@@ -37,9 +36,9 @@ from trainers.config.train_config import TrainConfig, changed
 def test_command_lines_give_the_configuration(config):
     words = shlex.split(command_line(config))
     assert words[:2] == ["gpu-envs", "train"]
-    args, resume = parse_train(words[2:])
+    parsed, _, resume = parse_train(words[2:])
     assert resume is None
-    assert _config(args) == config
+    assert parsed == config
 
 
 def test_results_without_any_score(tmp_path):

@@ -8,7 +8,8 @@ import pytest
 
 from gpu_envs.errors import CheckpointError, ConfigError
 from gpu_envs.utils.settings import check_settings, complete_settings, setting
-from trainers.algorithms import registry
+from trainers.algorithms import algorithm_specs
+from trainers.algorithms.on_policy.ppo import PPOConfig
 from trainers.config.train_config import TrainConfig
 
 
@@ -26,7 +27,7 @@ from trainers.config.train_config import TrainConfig
         (
             "qmix",
             {"window": 8},
-            "window = 8: has no effect with learner.network = 'mlp'; set learner.network = 'gru', or",
+            "window = 8: has no effect with learner.network = 'mlp'; set learner.network to one of 'gru', ",
         ),
         ("vdn", {"burn_in": 7}, "burn_in = 7: has no effect with learner.network = 'mlp'"),
         ("vdn", {"mixer_width": 8}, "mixer_width = 8: has no effect with learner.mixer = 'vdn'"),
@@ -39,7 +40,7 @@ from trainers.config.train_config import TrainConfig
 )
 def test_setting_without_effect_is_refused(algorithm, values, line):
     with pytest.raises(ConfigError, match=f"^learner.{line}.*leave .* out$") as caught:
-        registry.find(algorithm).settings(**values)
+        algorithm_specs.find(algorithm).settings(**values)
     assert "\n" not in str(caught.value)
 
 
@@ -55,13 +56,13 @@ def test_setting_without_effect_is_refused(algorithm, values, line):
     ],
 )
 def test_setting_with_effect_is_accepted(algorithm, values):
-    settings = registry.find(algorithm).settings(**values)
+    settings = algorithm_specs.find(algorithm).settings(**values)
     assert values.items() <= vars(settings).items()
 
 
-@pytest.mark.parametrize("algorithm", registry.ALGORITHMS)
+@pytest.mark.parametrize("algorithm", algorithm_specs.ALGORITHMS)
 def test_requirements_name_existing_settings(algorithm):
-    fields = dataclasses.fields(registry.find(algorithm).config_type)
+    fields = dataclasses.fields(algorithm_specs.find(algorithm).config_type)
     assert {name for field in fields for name in field.metadata.get("requires", {})} <= {field.name for field in fields}
 
 
@@ -70,12 +71,11 @@ class Now:
     """Settings of a learner; `late` and `other` were added after some runs."""
 
     rate: float = setting(0.1, gt=0)
-    kind: str = setting("new", choices=("old", "new"), before="old")
+    kind: str = setting("new", choices=("old", "new"))
     other: int = setting(3, ge=1, requires={"kind": "new"})
 
 
-def test_missing_setting_gets_its_earlier_value():
-    assert complete_settings(Now, {"rate": 0.5}) == {"rate": 0.5, "kind": "old", "other": 3}
+def test_missing_setting_gets_its_default():
     assert complete_settings(Now, {"kind": "new", "other": 4}) == {"rate": 0.1, "kind": "new", "other": 4}
     check_settings(Now())
 
@@ -108,3 +108,26 @@ def test_unknown_recorded_settings_are_refused():
     del data["env_id"]
     with pytest.raises(CheckpointError, match=r"expected a field 'env_id', got none$"):
         TrainConfig.from_json(data)
+
+
+@pytest.mark.parametrize(
+    ("values", "words"),
+    [
+        ({"normalize_obs": "False"}, "learner.normalize_obs: expected True or False, got 'False'"),
+        ({"normalize_obs": 1}, "learner.normalize_obs: expected True or False, got 1"),
+        ({"gamma": "0.9"}, "learner.gamma: expected a finite number in .*, got '0.9'"),
+        ({"gamma": None}, "learner.gamma: expected a finite number in .*, got None"),
+        ({"num_epochs": True}, "learner.num_epochs: expected an int >= 1, got True"),
+        ({"num_epochs": 1.5}, "learner.num_epochs: expected an int >= 1, got 1.5"),
+        (
+            {"rollout_length": 2**70},
+            r"learner.rollout_length: expected an int >= 1 of at most 2\*\*63 - 1 in size, got 118059",
+        ),
+        ({"hidden_sizes": (64, "x")}, r"learner.hidden_sizes\[1\]: expected an int in .*, got 'x'"),
+        ({"hidden_sizes": (2**31,)}, r"learner.hidden_sizes\[0\]: expected an int in \[1, 65536\], got 2147483648"),
+        ({"activation": 5}, "learner.activation: expected one of 'tanh', 'relu', got 5"),
+    ],
+)
+def test_settings_of_wrong_type_are_refused(values, words):
+    with pytest.raises(ConfigError, match=words):
+        dataclasses.replace(PPOConfig(), **values)

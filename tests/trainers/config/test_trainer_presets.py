@@ -6,13 +6,10 @@ import pytest
 from toy import announce
 
 from gpu_envs.errors import ConfigError, UnknownEnvironmentError
-from trainers.config.off_policy_presets import OFF_POLICY_PRESETS
-from trainers.config.on_policy_presets import ON_POLICY_PRESETS
 from trainers.config.presets import PRESETS, preset
 
 
 def test_presets_are_valid():
-    assert not ON_POLICY_PRESETS.keys() & OFF_POLICY_PRESETS.keys()
     for env_id, kind, algorithm in PRESETS:
         config = preset(env_id, f"{kind}:0" if kind == "cuda" else kind, algorithm)
         assert (config.env_id, config.algorithm) == (env_id, algorithm)
@@ -75,7 +72,10 @@ def test_key_of_an_unknown_algorithm_is_an_error_where_presets_are_compared(monk
         ({"ppo": {}}, r"register: presets: expected keys such as \('cpu', 'ppo'\), got 'ppo'"),
         ({("cpu", "ppo"): 64}, r"register: presets: \('cpu', 'ppo'\): expected a dict of settings, got 64"),
         ({("cpu", "ppo"): {"num_env": 64}}, "Toy-v0: presets: no setting named 'num_env'; did you mean num_envs"),
-        ({("cpu", "ppo"): {"learner": {"gama": 1.0}}}, "presets: learner: no setting named 'gama'; did you mean gamma"),
+        (
+            {("cpu", "ppo"): {"learner": {"gama": 1.0}}},
+            "no setting named 'learner.gama'; did you mean learner.gamma",
+        ),
         ({("cpu", "ppo"): {"num_envs": -1}}, "num_envs: expected an int >= 1, got -1"),
     ],
     ids=str,

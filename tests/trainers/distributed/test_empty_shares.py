@@ -10,7 +10,7 @@ import pytest
 import torch
 from ranks import Together
 
-from trainers.algorithms import registry
+from trainers.algorithms import algorithm_specs
 from trainers.base import shard as shard_module
 from trainers.base.shard import Shard
 from trainers.buffers.replay_buffer import ReplayBuffer
@@ -43,7 +43,7 @@ RUNS = {
 
 def collector(run, shard):
     env_id, env, algorithm, settings = RUNS[run]
-    learner = registry.find(algorithm).settings(**{**SMALL, **settings})
+    learner = algorithm_specs.find(algorithm).settings(**{**SMALL, **settings})
     config = TrainConfig(
         env_id, env, algorithm=algorithm, learner=learner, num_envs=WORLDS, total_steps=10_000, seed=2, eval_episodes=0
     )
@@ -112,5 +112,7 @@ def test_rank_without_rows_of_a_minibatch_learns_as_one_process(run, monkeypatch
 
 
 def test_runs_cover_all_replay_learners():
-    names = {name for name in registry.ALGORITHMS if hasattr(registry.find(name).settings(), "replay_size")}
+    names = {
+        name for name in algorithm_specs.ALGORITHMS if hasattr(algorithm_specs.find(name).settings(), "replay_size")
+    }
     assert names == {algorithm for _, _, algorithm, _ in RUNS.values()}

@@ -9,8 +9,7 @@ import gpu_envs
 from gpu_envs.errors import CheckpointError
 from trainers.base.shard import Shard
 from trainers.distributed.checkpoint_state import axis_of_worlds, gather_state, scatter_state
-from trainers.storage.checkpoint import Checkpoint
-from trainers.storage.sharded_checkpoint import load_on_rank0
+from trainers.storage.checkpoint import Checkpoint, load_on_rank0
 
 
 def test_single_process_has_all_worlds_and_no_communication(monkeypatch):

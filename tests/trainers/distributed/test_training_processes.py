@@ -12,7 +12,7 @@ from ranks import Together
 from shard_run import ACROSS, ITERATIONS, MORE_RUNS, RUNS, WORLDS, config, play, train
 from toy import announce
 
-from trainers.algorithms import registry
+from trainers.algorithms import algorithm_specs
 from trainers.algorithms.on_policy.ppo import PPOConfig
 from trainers.base import shard as shard_module
 from trainers.base.shard import Shard
@@ -247,7 +247,7 @@ def test_signal_to_one_rank_ends_training_on_all(many, ranks):
 
 def test_runs_cover_all_algorithms():
     tried = {algorithm for _, _, algorithm, _ in [*RUNS.values(), *MORE_RUNS.values()]}
-    assert tried == {*registry.ALGORITHMS} - {"ippo"}  # ppo under another name
+    assert tried == {*algorithm_specs.ALGORITHMS} - {"ippo"}  # ppo under another name
 
 
 @pytest.mark.slow

@@ -6,11 +6,9 @@
 import pytest
 import torch
 
-from gpu_envs.errors import ConfigError
 from gpu_envs.runtime.factory import make_core
 from trainers.evaluation.foraging_policies import HEURISTICS, ForagingPolicy
 from trainers.evaluation.policy_evaluation import evaluate_policies
-from trainers.evaluation.scripted_policies import ScriptedPolicy, has_script, scripted_policy
 
 NONE, NORTH, SOUTH, WEST, EAST, LOAD = range(6)
 
@@ -86,20 +84,3 @@ def test_heuristics_beat_random(heuristic, by_chance):
     core, chance = by_chance
     ours = evaluate_policies(core, {"player": ForagingPolicy(core, "player", heuristic)}, seed=1).returns["player"]
     assert ours.mean - ours.half > chance.mean + chance.half, f"{ours} against {chance}"
-
-
-def test_scripted_policy_of_foraging_is_a_heuristic():
-    core = make_core("LevelBasedForaging-v0", 1, "cpu")
-    assert has_script(core.id)
-    assert not has_script("SimpleSpread-v0")
-    policy = scripted_policy(core, "player_1")
-    assert repr(policy) == (
-        f"<ForagingPolicy LevelBasedForaging-v0: plays=player_1, script=go to {HEURISTICS['H4'].words}, device=cpu>"
-    )
-    assert policy.act(core.reset()[0]).shape == (1, 1)
-    with pytest.raises(ConfigError, match="LevelBasedForaging-v0: ScriptedPolicy plays SimpleTag-v0"):
-        ScriptedPolicy(core, "player")
-    with pytest.raises(ConfigError, match="heuristic: expected one of H1, H2, H3, H4, got 'H5'"):
-        ForagingPolicy(core, "player", "H5")
-    with pytest.raises(ConfigError, match="expected LevelBasedForaging-v0, got SimpleSpread-v0"):
-        ForagingPolicy(make_core("SimpleSpread-v0", 1, "cpu"), "agent")

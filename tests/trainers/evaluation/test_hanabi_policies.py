@@ -3,14 +3,11 @@
 ``make test-parity`` compares it with the SimpleAgent of the Hanabi Learning Environment.
 """
 
-import pytest
 import torch
 
-from gpu_envs.errors import ConfigError
 from gpu_envs.runtime.factory import make_core
-from trainers.evaluation.hanabi_policies import HanabiPolicy
 from trainers.evaluation.policy_evaluation import evaluate_policies
-from trainers.evaluation.scripted_policies import has_script, scripted_policy
+from trainers.evaluation.scripted_policies import HanabiPolicy
 
 SMALL = dict(players=3, colors=2, ranks=3, hand_size=2, max_information_tokens=3, max_life_tokens=2)
 DISCARD, PLAY, COLOR = 0, 2, 4
@@ -58,13 +55,3 @@ def test_choices_are_legal_and_better_than_random_play():
     chance = evaluate_policies(core, {"player": None}, seed=1).returns["player"]
     ours = evaluate_policies(core, {"player": policy}, seed=1).returns["player"]
     assert ours.mean - ours.half > chance.mean + chance.half, f"{ours} against {chance}"
-
-
-def test_scripted_policy_of_hanabi_is_found_by_its_id():
-    core = make_core("Hanabi-v0", 1, "cpu", **SMALL)
-    assert has_script(core.id)
-    policy = scripted_policy(core, "player_1")
-    assert repr(policy) == "<HanabiPolicy Hanabi-v0: plays=player_1, script=play hinted cards, device=cpu>"
-    assert policy.act(core.reset()[0]).shape == (1, 1)
-    with pytest.raises(ConfigError, match="expected Hanabi-v0, got SimpleSpread-v0"):
-        HanabiPolicy(make_core("SimpleSpread-v0", 1, "cpu"), "agent")

@@ -1,20 +1,19 @@
 """Evaluations inside the kernels count what evaluations step by step count."""
 
 import climbers
+import numpy as np
 import pytest
 import torch
 from toy import announce
 
 import gpu_envs
 from gpu_envs.errors import ConfigError, GpuEnvsError
-from gpu_envs.runtime.rollout.episode_results import EpisodeResults
-from gpu_envs.runtime.rollout.policy_rollout import PolicyRollout
-from trainers.algorithms import registry
+from trainers.algorithms import algorithm_specs
 from trainers.algorithms.on_policy.ppo import PPO, PPOConfig
 from trainers.base.agent_group import make_agent_group
 from trainers.base.learner_spec import LearnerSpec
 from trainers.evaluation.cross_play import cross_play
-from trainers.evaluation.kernel_episodes import KernelPlayers, play_episodes
+from trainers.evaluation.kernel_episodes import KernelPlayers
 from trainers.evaluation.policy_evaluation import evaluate_policies
 from trainers.models.kernel_networks import kernel_policies
 
@@ -90,7 +89,7 @@ def test_declared_results_are_those_at_the_end_of_each_agent(monkeypatch, schedu
 )
 def test_evaluation_of_policies_without_chance_equals_the_one_step_by_step(env_id, algorithm, settings):
     core = make_core(env_id, 30)
-    players, find = {}, registry.find(algorithm)
+    players, find = {}, algorithm_specs.find(algorithm)
     for seed, group in enumerate(core.groups):
         agents = make_agent_group(core, [group])
         config = find.settings(hidden_sizes=(8,), replay_size=100, **settings)
@@ -121,15 +120,14 @@ def test_sampled_evaluations_agree_within_their_intervals():
 def test_world_plays_the_same_in_batches_of_any_size_and_with_both_schedules(env_id):
     results = []
     for num_envs, schedule, count in ((37, "fused", 37), (64, "fused", 64), (64, "fused", 41), (37, "phased", 37)):
-        core = make_core(env_id, num_envs, schedule=schedule, autoreset="disabled")
+        core = make_core(env_id, num_envs, schedule=schedule, autoreset="disabled", threads=2)
         policies = kernel_policies(
-            [network(core, agent, seed) for seed, agent in enumerate(core.possible_agents)], core.device, 5
+            [network(core, agent, seed) for seed, agent in enumerate(core.possible_agents)], core.device
         )
-        index = torch.arange(core.num_agents).repeat(num_envs, 1)
-        index[::3, 0] = -1
-        recorded = EpisodeResults.allocate(core)
-        plan = PolicyRollout(core, policies, index, recorded, 2)
-        results.append(play_episodes(core, plan, 3, count=count))
+        index = np.tile(np.arange(core.num_agents), (2, 1))
+        index[0, 0] = -1
+        matchup = np.arange(num_envs) % 3 % 2
+        results.append(KernelPlayers(core).play_matchups(policies, index, matchup, 3, count=count))
     first = results[0]
     assert first.finished.all()
     for other in results[1:]:

@@ -12,8 +12,8 @@ from gpu_envs.runtime.factory import make_core
 from trainers.base.agent_group import make_agent_group
 from trainers.config.train_config import TrainConfig
 from trainers.evaluation.cross_play import cross_play, table
-from trainers.evaluation.policy_evaluation import estimate, evaluate_policies
-from trainers.evaluation.policy_runner import PolicyRunner
+from trainers.evaluation.policy_evaluation import evaluate_policies
+from trainers.models.policy_set import PolicyRunner
 from trainers.runner.agent_assignment import acting_groups, assign_policies
 
 
@@ -238,10 +238,3 @@ def test_cross_play_reports_progress():
     assert [done for done, _ in reports] == sorted(done for done, _ in reports)
     assert (5, "walker random") in reports
     assert reports[-1] == (10, "walker trained")
-
-
-def test_interval_by_hand():
-    # samples 1, 2, 3, 4: mean 2.5, variance 5/3, standard error sqrt(5/12)
-    interval = estimate(torch.tensor([1.0, 2.0, 3.0, 4.0]))
-    assert interval.mean == 2.5
-    assert interval.half == pytest.approx(1.96 * math.sqrt(5 / 12))

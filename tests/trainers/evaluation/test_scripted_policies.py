@@ -7,9 +7,16 @@ from toy import announce
 
 from gpu_envs.errors import ActionError, ConfigError
 from gpu_envs.runtime.factory import make_core
+from trainers.evaluation.foraging_policies import ForagingPolicy
 from trainers.evaluation.policy_evaluation import evaluate_policies
-from trainers.evaluation.policy_runner import PolicyRunner
-from trainers.evaluation.scripted_policies import SCRIPTS, ScriptedPolicy, has_script, scripted_policy
+from trainers.evaluation.scripted_policies import (
+    SCRIPTED_POLICIES,
+    SCRIPTS,
+    ScriptedPolicy,
+    has_script,
+    scripted_policy,
+)
+from trainers.models.policy_set import PolicyRunner
 
 ENVS = {
     "SimpleTag-v0": ("adversary", "agent", {}),
@@ -112,13 +119,41 @@ def test_one_agent_of_a_group_and_throttles():
     assert torch.equal(group.sum(-1), torch.ones(5, 3))
 
 
-def test_nothing_for_other_environments():
-    core = make_core("SimpleSpread-v0", 1, "cpu")
+@pytest.mark.parametrize(
+    ("env_id", "settings"), [("SimpleFormation-v0", {}), pytest.param("CollectTreasure-v0", {}, marks=pytest.mark.slow)]
+)
+def test_scripted_agents_earn_more_than_random_ones(env_id, settings):
+    core = make_core(env_id, 64, "cpu", seed=0, reuse_buffers=True, **settings)
+    chance = evaluate_policies(core, dict.fromkeys(core.groups), seed=1).returns
+    ours = evaluate_policies(core, {name: scripted_policy(core, name) for name in core.groups}, seed=1).returns
+    for name, earned in ours.items():
+        assert earned.mean - earned.half > chance[name].mean + chance[name].half, name
+
+
+@pytest.mark.parametrize("env_id", SCRIPTED_POLICIES)
+def test_scripts_are_found_by_the_id_and_play_their_environments_only(env_id):
+    core = make_core(env_id, 1, "cpu")
+    assert has_script(env_id)
+    policy = scripted_policy(core, core.possible_agents[0])
+    start = f"<{type(policy).__name__} {env_id}: plays={core.possible_agents[0]}, script={policy.script}"
+    assert repr(policy) == f"{start}, device=cpu>"
+    with pytest.raises(ConfigError, match=f"{type(policy).__name__}: expected a core of .*{env_id}.*, got SimpleLine"):
+        type(policy)(make_core("SimpleLine-v0", 1, "cpu"), "agent")
+
+
+def test_refused_settings_of_scripts():
+    formation = make_core("SimpleFormation-v0", 1, "cpu", continuous_actions=True)
+    warehouse = make_core("RobotWarehouse-v0", 1, "cpu", shelf_columns=151, shelf_rows=5, column_height=40)
+    foraging = make_core("LevelBasedForaging-v0", 1, "cpu")
+    with pytest.raises(ConfigError, match="expected discrete actions"):
+        scripted_policy(formation, "agent")
+    with pytest.raises(ConfigError, match=r"at most 67108864 products of places and cells, got .*; use a small"):
+        scripted_policy(warehouse, "robot")
+    with pytest.raises(ConfigError, match="heuristic: expected one of H1, H2, H3, H4, got 'H5'"):
+        ForagingPolicy(foraging, "player", "H5")
     assert not has_script("SimpleSpread-v0")
-    with pytest.raises(ConfigError, match=r"SimpleSpread-v0: there are .* for SimpleTag-v0, .* your own has those of"):
-        scripted_policy(core, "agent")
-    with pytest.raises(ConfigError, match="SimpleSpread-v0: ScriptedPolicy plays SimpleTag-v0, "):
-        ScriptedPolicy(core, "agent")
+    with pytest.raises(ConfigError, match=r"SimpleSpread-v0: there are .* for SimpleTag-v0, .* your own has what"):
+        scripted_policy(make_core("SimpleSpread-v0", 1, "cpu"), "agent")
 
 
 class Climber:

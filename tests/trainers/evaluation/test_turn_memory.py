@@ -4,10 +4,9 @@ import pytest
 import torch
 
 from league.game import Game
-from league.rollout.seat_policies import SeatPolicies
 from trainers.algorithms.on_policy.ppo import PPOConfig
 from trainers.config.train_config import TrainConfig, make_train_core
-from trainers.evaluation.policy_runner import PolicyRunner
+from trainers.models.policy_set import PolicyRunner, PolicySet
 from trainers.runner.agent_assignment import acting_groups, assign_policies
 from trainers.runner.collector import Collector
 from trainers.runner.learner_group import LearnerGroup
@@ -57,9 +56,9 @@ def test_equal_information_states_have_equal_hidden_states_everywhere(name):
     seats = []
     for seat in game.seats:
         (member,) = {group for group in players if set(seat.members) <= {group, *names_of(core, group)}}
-        ensemble = SeatPolicies([players[member]], core, seat)
+        ensemble = PolicySet([players[member]], core, [seat.members], 0)
         ensemble.assign(torch.zeros(WORLDS, dtype=torch.int64))
-        seats.append((ensemble, ensemble.agents.rows))
+        seats.append((ensemble, ensemble.agents[0].rows))
     memories, repeated, action = {}, 0, torch.zeros_like(core.action_buffer)
     info = core.reset(seed=5)[1]
     for group in groups:
@@ -74,18 +73,18 @@ def test_equal_information_states_have_equal_hidden_states_everywhere(name):
         for group in groups:
             group.act(core, info, action)
         for ensemble, _ in seats:
-            ensemble.act(core.obs, info)
+            ensemble.act(core.obs, info, core.sample_actions())
         action = runner.act(core.obs, info)
         hidden = torch.zeros(WORLDS, core.num_agents, 8)
-        for part in runner.parts:
-            states = part.hidden_state if part.batch is not None else part.hidden_state.unsqueeze(0)
-            for agents, state in zip(part.agents, states, strict=True):
+        for batch in runner.sets:
+            states = batch.parts[0].hidden_state.split(WORLDS)
+            for agents, state in zip(batch.agents, states, strict=True):
                 hidden[:, agents.rows] = state
         for ensemble, rows in seats:
             torch.testing.assert_close(ensemble.parts[0].hidden_state[moves[:, rows]], hidden[:, rows][moves[:, rows]])
         for assignment in assignments.values():
             rows = assignment.agents.rows
-            memory = assignment.learner.agent.recurrent_state.actor_next
+            memory = assignment.learner.recurrent_state.actor_next
             torch.testing.assert_close(memory[moves[:, rows]], hidden[:, rows][moves[:, rows]])
         for world, agent in moves.nonzero().tolist():
             key = (agent, core.obs[world, agent].numpy().tobytes())

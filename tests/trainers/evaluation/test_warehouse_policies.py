@@ -1,12 +1,10 @@
 """Scripted policy of RobotWarehouse-v0: ways, choices in states set by hand, and returns above random play."""
 
-import pytest
 import torch
 
-from gpu_envs.errors import ConfigError
 from gpu_envs.runtime.factory import make_core
 from trainers.evaluation.policy_evaluation import evaluate_policies
-from trainers.evaluation.scripted_policies import has_script, scripted_policy
+from trainers.evaluation.scripted_policies import scripted_policy
 from trainers.evaluation.warehouse_policies import WarehousePolicy
 
 NONE, FORWARD, LEFT, RIGHT, LOAD = range(5)
@@ -63,19 +61,3 @@ def test_scripted_robots_deliver_much_more_than_random_ones():
     chance = evaluate_policies(core, {"robot": None}, seed=1).returns["robot"]
     ours = evaluate_policies(core, {"robot": WarehousePolicy(core, "robot")}, seed=1).returns["robot"]
     assert ours.mean - ours.half > chance.mean + chance.half + 10.0, f"{ours} against {chance}"
-
-
-def test_scripted_policy_of_the_warehouse_is_registered_and_checks_its_core():
-    core = make_core("RobotWarehouse-v0", 1, "cpu")
-    assert has_script(core.id)
-    script = "fetch requested shelves and bring them back"
-    assert repr(scripted_policy(core, "robot")) == (
-        f"<WarehousePolicy RobotWarehouse-v0: plays=robot, script={script}, device=cpu>"
-    )
-    with pytest.raises(ConfigError, match="expected RobotWarehouse-v0, got SimpleSpread-v0"):
-        WarehousePolicy(make_core("SimpleSpread-v0", 1, "cpu"), "agent")
-    large = make_core("RobotWarehouse-v0", 1, "cpu", shelf_columns=151, shelf_rows=5, column_height=40)
-    with pytest.raises(
-        ConfigError, match=r"expected at most 67108864 products of places and cells, got .*; use a small"
-    ):
-        WarehousePolicy(large, "robot")

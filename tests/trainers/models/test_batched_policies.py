@@ -6,15 +6,15 @@ import torch
 from gymnasium import spaces
 from toy_core import Corridor, Identity, Recall
 
-from trainers.algorithms import registry
-from trainers.algorithms.on_policy.actor_critic_agent import ActorCriticAgent, BatchedActorCriticAgents
+from trainers.algorithms import algorithm_specs
 from trainers.algorithms.on_policy.advantages import minibatch
+from trainers.algorithms.on_policy.batched_actor_critics import BatchedActorCritics
 from trainers.algorithms.on_policy.ppo import PPO, PPOConfig
 from trainers.base.learner_spec import LearnerSpec
 from trainers.config.train_config import TrainConfig, make_train_core
 from trainers.evaluation.policy_evaluation import evaluate_policies
-from trainers.evaluation.policy_runner import PolicyRunner
 from trainers.models.batched_policies import BatchedPolicies, can_batch
+from trainers.models.policy_set import PolicyRunner
 from trainers.runner import collector
 from trainers.runner.agent_assignment import ActingGroup, assign_policies
 from trainers.runner.collector import Collector
@@ -98,7 +98,7 @@ def test_policy_runner_batches_policies_of_equal_shape(core, body):
     seats = assign_policies(config, worlds)
     players = {name: seat.learner.policy() for name, seat in seats.items()}
     cast = PolicyRunner(worlds, players)
-    assert len(cast.parts) == 1
+    assert len(cast.sets) == 1
     obs, info = worlds.reset(seed=1)
     hidden_states = {name: policy.initial_hidden_state(6, 1) for name, policy in players.items()}
     for _ in range(6):
@@ -111,7 +111,8 @@ def test_policy_runner_batches_policies_of_equal_shape(core, body):
         action = cast.act(obs, info, greedy=True)
         for row, hidden_state in enumerate(hidden_states.values()):
             if hidden_state is not None:
-                torch.testing.assert_close(cast.parts[0].hidden_state[row], hidden_state)
+                states = cast.sets[0].parts[0].hidden_state  # (players * worlds, 1, H)
+                torch.testing.assert_close(states[row * 6 : row * 6 + 6], hidden_state)
         assert torch.equal(action, torch.cat(expected, 1))
         obs, _, _, _, info = worlds.step(action)
 
@@ -120,10 +121,10 @@ def test_policy_runner_separates_masks_and_group_sizes():
     core = Identity(8, masked=True)
     seats = assign_policies(TrainConfig("Identity", num_envs=8), core)
     players = {name: seat.learner.policy() for name, seat in seats.items()}
-    assert len(PolicyRunner(core, players).parts) == 2  # two agents in one group, one in the other
+    assert len(PolicyRunner(core, players).sets) == 2  # two agents in one group, one in the other
     seats = assign_policies(TrainConfig("Identity", num_envs=8, sharing="agent"), core)
     players = {name: seat.learner.policy() for name, seat in seats.items()}
-    assert len(PolicyRunner(core, players).parts) == 1
+    assert len(PolicyRunner(core, players).sets) == 1
     first, second = (
         evaluate_policies(core, players, seed=2) for _ in range(2)
     )  # the toy asserts that every action is legal
@@ -150,7 +151,7 @@ def training(case: str) -> Collector:
     env_id, algorithm, learner = TRAININGS[case]
     env = {"num_taggers": 1, "num_runners": 2} if env_id == "TagContinuous-v0" else {}
     length = 30 if env_id == "SimpleSpread-v0" else 7
-    learner = registry.find(algorithm).settings(**{"hidden_sizes": (8, 6), "rollout_length": length, **learner})
+    learner = algorithm_specs.find(algorithm).settings(**{"hidden_sizes": (8, 6), "rollout_length": length, **learner})
     config = TrainConfig(
         env_id, env, algorithm=algorithm, learner=learner, num_envs=6, total_steps=10_000, sharing="agent", seed=5
     )
@@ -174,8 +175,8 @@ def test_batched_learners_store_the_same_rollouts_as_single_ones(case, monkeypat
     with monkeypatch.context() as patch:
         patch.setattr(collector, "acting_groups", one_by_one)
         alone = training(case)
-    assert any(isinstance(part.actor, BatchedActorCriticAgents) for part in together.groups)
-    assert not any(isinstance(part.actor, BatchedActorCriticAgents) for part in alone.groups)
+    assert any(isinstance(part.actor, BatchedActorCritics) for part in together.groups)
+    assert not any(isinstance(part.actor, BatchedActorCritics) for part in alone.groups)
     for iteration, tolerance in enumerate((2e-6, 1e-5, 1e-5)):
         alone.collect()
         together.collect()
@@ -190,8 +191,8 @@ def test_batched_learners_store_the_same_rollouts_as_single_ones(case, monkeypat
             torch.testing.assert_close(
                 learner.rollout.next_obs(), other.rollout.next_obs(), atol=tolerance, rtol=tolerance
             )
-            if learner.agent.recurrent_state is not None:
-                actual, expected = learner.agent.recurrent_state.actor_next, other.agent.recurrent_state.actor_next
+            if learner.recurrent_state is not None:
+                actual, expected = learner.recurrent_state.actor_next, other.recurrent_state.actor_next
                 torch.testing.assert_close(actual, expected, atol=tolerance, rtol=tolerance)
         together.learners.update(iteration, str)
         alone.learners.update(iteration, str)
@@ -205,7 +206,7 @@ def test_learners_with_equal_networks_act_in_one_batch(monkeypatch):
     """A step is one call for any number of policies."""
     collector = training("ppo")
     assert len(collector.groups) == 1
-    monkeypatch.setattr(ActorCriticAgent, "act", None)
+    monkeypatch.setattr(PPO, "act", None)
     collector.collect()
     assert all(seat.learner.rollout.log_prob.all() for seat in collector.learners.assignments.values())
 
@@ -267,16 +268,15 @@ def test_batched_training_resumes_bit_for_bit(body, tmp_path):
 
 
 def test_only_actor_critics_of_equal_shape_act_together():
-    """They need equal shapes and equally many agents; learners with a CNN or another algorithm act alone."""
+    """They need equal shapes and the same number of agents; learners with a CNN or another algorithm act alone."""
     core = Identity(8)
 
     def sizes(algorithm: str = "ppo", sharing: str = "agent", **settings) -> list[int]:
-        learner = registry.find(algorithm).settings(**settings)
+        learner = algorithm_specs.find(algorithm).settings(**settings)
         config = TrainConfig("Identity", algorithm=algorithm, learner=learner, sharing=sharing)
         collector = Collector(config, core, LearnerGroup(config, core))
         return [
-            part.actor.policies.size if isinstance(part.actor, BatchedActorCriticAgents) else 1
-            for part in collector.groups
+            part.actor.policies.size if isinstance(part.actor, BatchedActorCritics) else 1 for part in collector.groups
         ]
 
     assert sizes() == [3]

@@ -1,11 +1,11 @@
-"""Networks: hidden states of a GRU, and inputs of a CNN."""
+"""Networks: hidden states of a GRU, inputs of a CNN, and blocks of a ResNet."""
 
 import pytest
 import torch
 
 from gpu_envs.errors import ConfigError
 from trainers.base.learner_spec import ObservationLayout
-from trainers.models.networks import Network, NetworkConfig, mlp
+from trainers.models.networks import Network, NetworkConfig, mlp, with_block
 
 
 def network(outputs: int = 3, width: int = 5, **settings) -> Network:
@@ -18,7 +18,7 @@ def test_gru_steps_equal_unrolling():
     x = torch.randn((7, 4, 5), generator=generator)
     hidden_state = torch.randn((4, net.hidden_width), generator=generator)
     begins = torch.rand((7, 4), generator=generator) < 0.3
-    unrolled, now = net.unroll(x, hidden_state, begins), hidden_state
+    unrolled, now = net.unroll(x, hidden_state, begins)[0], hidden_state
     for t in range(7):
         out, now = net.step(x[t], now.masked_fill(begins[t].unsqueeze(-1), 0.0))
         torch.testing.assert_close(out, unrolled[t])
@@ -30,7 +30,7 @@ def test_gru_resets_at_episode_starts():
     begins = torch.tensor([[False, False], [False, True], [False, False]])
     changed = x.clone()
     changed[0] += 1.0  # before the second world's episode starts
-    first, second = net.unroll(x, hidden_state, begins), net.unroll(changed, hidden_state, begins)
+    first, second = (net.unroll(rows, hidden_state, begins)[0] for rows in (x, changed))
     assert not torch.allclose(first[2, 0], second[2, 0])
     assert torch.equal(first[2, 1], second[2, 1])
 
@@ -57,10 +57,30 @@ def test_cnn_uses_adjacent_pixels_and_entries_after_the_image():
     ],
     ids=str,
 )
-def test_strides_and_pools_shrink_the_features_of_a_view_of_11_x_11_cells(settings, features):
-    net = network(network="cnn", width=605 + 2, image=(5, 11, 11), **settings)
-    assert net.body[0].weight.shape == (8, features + 2)
+@pytest.mark.parametrize("kind", ["cnn", "resnet"])
+def test_strides_and_pools_shrink_the_features_of_a_view_of_11_x_11_cells(kind, settings, features):
+    net = network(network=kind, width=605 + 2, image=(5, 11, 11), **settings)
+    assert net.module.body[0].weight.shape == (8, features + 2)
     assert net(torch.zeros(4, 607)).shape == (4, 3)
+
+
+def test_resnet_adds_two_residual_blocks_to_each_convolution_as_impala():
+    net = network(network="resnet", width=32, image=(2, 4, 4), conv_filters=(3, 5), conv_pools=(2, 1))
+    image = torch.randn((6, 32), generator=torch.Generator().manual_seed(2))
+    layers = [layer for layer in net.module.convolutions.modules() if isinstance(layer, torch.nn.Conv2d)]
+    assert [(layer.in_channels, layer.out_channels) for layer in layers] == [
+        (2, 3),
+        *[(3, 3)] * 4,
+        (3, 5),
+        *[(5, 5)] * 4,
+    ]
+    x = image.view(6, 2, 4, 4)
+    for section in (layers[:5], layers[5:]):
+        x = section[0](x)
+        x = torch.nn.functional.max_pool2d(x, 2) if len(x[0]) == 3 else x  # only the first pools
+        for first, second in (section[1:3], section[3:5]):
+            x = x + second(first(x.tanh()).tanh())
+    torch.testing.assert_close(net(image), net.module.body(x.tanh().flatten(1)))
 
 
 def test_cnn_sees_the_same_image_in_both_orders_of_its_axes():
@@ -73,13 +93,14 @@ def test_cnn_sees_the_same_image_in_both_orders_of_its_axes():
 def test_every_image_among_named_blocks_has_convolutions_of_its_own():
     blocks = {"speed": (2,), "view": (3, 4, 2), "bag": (1,), "map": (2, 3, 1)}
     config = NetworkConfig(network="cnn", hidden_sizes=(8,), conv_filters=(4, 5), conv_strides=(2, 1))
-    net = Network(config.spec(33 + 1, ObservationLayout(blocks, channels_last=True)), 3, 1.0)
+    spec = config.spec(33, ObservationLayout(blocks, channels_last=True))
+    net = Network(with_block(spec, "agent", 1), 3, 1.0)
     x = torch.randn((6, 34), generator=torch.Generator().manual_seed(2), requires_grad=True)
     speed, view, bag, chart, index = x.split([2, 24, 1, 6, 1], -1)
-    first, second = net.convolutions[:5], net.convolutions[5:]
+    first, second = net.module.convolutions[:5], net.module.convolutions[5:]
     features = [speed, first(view.view(6, 3, 4, 2).permute(0, 3, 1, 2)), bag]
     features += [second(chart.view(6, 2, 3, 1).permute(0, 3, 1, 2)), index]
-    torch.testing.assert_close(net(x), net.body(torch.cat(features, -1)))
+    torch.testing.assert_close(net(x), net.module.body(torch.cat(features, -1)))
     assert [part.shape[1] for part in features] == [2, 5 * 2 * 2, 1, 5 * 1 * 2, 1]
     net(x).sum().backward()
     assert bool((x.grad != 0).all())
@@ -93,7 +114,7 @@ def test_image_of_the_space_is_the_image_of_the_setting():
         for image in ((), (2, 3, 4))
     )
     assert torch.equal(first(x), other(x))
-    assert [name for name, _ in first.named_parameters()][:2] == ["convolutions.0.weight", "convolutions.0.bias"]
+    assert [*first.state_dict()][:2] == ["convolutions.0.weight", "convolutions.0.bias"]
 
 
 def test_pools_and_strides_that_do_not_fit_are_refused():

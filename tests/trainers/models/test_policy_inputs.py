@@ -13,10 +13,12 @@ from gpu_envs.errors import CheckpointError, ConfigError
 from trainers.algorithms.off_policy.dqn import DQN, DQNConfig
 from trainers.algorithms.off_policy.qmix import QMIX, QMIXConfig
 from trainers.algorithms.off_policy.sac import SAC, SACConfig
+from trainers.algorithms.off_policy.td3 import TD3, TD3Config
 from trainers.algorithms.on_policy.ppo import PPO, PPOConfig
 from trainers.base.learner_spec import LearnerSpec, ObservationLayout
 from trainers.models.policy import Policy
 
+CONTINUOUS = TD3Config(hidden_sizes=(8,), replay_size=64)
 KINDS = {
     PPO: PPOConfig(hidden_sizes=(8,)),
     DQN: DQNConfig(hidden_sizes=(8,), replay_size=64),
@@ -29,7 +31,7 @@ MASK = torch.tensor([[True, False, True]] * 5)
 
 def policy_of(kind=PPO, space=None, masked=True, config=None):
     spec = LearnerSpec(4, space or spaces.Discrete(3), 2, 1, 1000, has_action_mask=masked)
-    return kind(config or KINDS[kind], spec).policy()
+    return kind(config or KINDS.get(kind, CONTINUOUS), spec).policy()
 
 
 @pytest.mark.parametrize("kind", KINDS)
@@ -215,7 +217,14 @@ def test_hidden_state_of_another_shape_is_an_error():
     assert hidden.any()
 
 
-def test_continuous_policy_gives_numpy_for_numpy():
-    policy = policy_of(space=spaces.Box(-2.0, 2.0, (2,)), masked=False)
+@pytest.mark.parametrize("kind", [PPO, SAC, TD3])
+def test_continuous_policy_gives_numpy_for_numpy_and_is_restored_from_disk(kind, tmp_path):
+    policy = policy_of(kind, spaces.Box(-2.0, 2.0, (2,)), masked=False)
     action = policy.act(OBS.numpy()[0])
     assert (action.shape, action.dtype) == ((2,), np.float32)
+    policy.save(tmp_path / "policy")
+    loaded = Policy.load(tmp_path / "policy")
+    for player in (policy, loaded):
+        player.seed(3)
+    assert torch.equal(loaded.act(OBS), policy.act(OBS))
+    assert torch.equal(loaded.act(OBS, greedy=True), policy.act(OBS, greedy=True))

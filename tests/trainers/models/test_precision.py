@@ -5,8 +5,8 @@ import dataclasses
 import pytest
 import torch
 
-from trainers.algorithms import registry
-from trainers.algorithms.registry import ALGORITHMS
+from trainers.algorithms import algorithm_specs
+from trainers.algorithms.algorithm_specs import ALGORITHMS
 from trainers.config.train_config import TrainConfig, autocast
 from trainers.models.networks import Network, NetworkConfig
 from trainers.runner.trainer import Trainer
@@ -23,7 +23,7 @@ CASES = [
 
 
 def config_of(env_id, name, learner, **settings):
-    algorithm = registry.find(name)
+    algorithm = algorithm_specs.find(name)
     fields = {field.name for field in dataclasses.fields(algorithm.config_type)}
     chosen = {key: value for key, value in {**SIZES, **learner}.items() if key in fields}
     arguments = {"num_envs": 4, "total_steps": 96, "eval_episodes": 0, "num_threads": 1, "sharing": "agent"}
@@ -68,7 +68,7 @@ def test_bfloat16_outputs_and_gradients_are_close_to_float32(network):
         net.zero_grad()
         hidden = torch.zeros(64, net.hidden_width)
         with autocast(config_of("CartPole-v1", "ppo", {}, precision=precision)):
-            y = net.unroll(x, hidden, begins)
+            y = net.unroll(x, hidden, begins)[0]
         y.square().mean().backward()
         assert y.dtype == torch.float32
         return y.detach(), torch.cat([parameter.grad.flatten() for parameter in net.parameters()])

@@ -4,7 +4,7 @@ import pytest
 import torch
 
 from gpu_envs.runtime.core import Core
-from trainers.algorithms import registry
+from trainers.algorithms import algorithm_specs
 from trainers.config.train_config import TrainConfig, make_train_core
 from trainers.runner.collector import Collector
 from trainers.runner.learner_group import LearnerGroup
@@ -51,7 +51,7 @@ REPLAY = {"learning_starts": 16, "batch_size": 16, "replay_size": 1000, "hidden_
 )
 def test_recording_leaves_no_trace(env_id, algorithm, settings, sharing):
     """Rollouts equal those by a collector that records nothing, memories and random streams included."""
-    learner = registry.find(algorithm).settings(**settings)
+    learner = algorithm_specs.find(algorithm).settings(**settings)
     config = TrainConfig(
         env_id, ENVS.get(env_id, {}), num_envs=4, total_steps=10_000, algorithm=algorithm, learner=learner,
         sharing=sharing, seed=3,

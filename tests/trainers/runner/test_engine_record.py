@@ -5,7 +5,7 @@ import json
 
 import pytest
 
-from trainers.algorithms.on_policy import engine_choice
+from trainers.algorithms.on_policy import kernel_engine
 from trainers.algorithms.on_policy.ppo import PPOConfig
 from trainers.cli.train_seeds import engine_text
 from trainers.config.train_config import TrainConfig
@@ -29,7 +29,7 @@ def cheap(monkeypatch):
     """Set whether "auto" takes kernels for the small trainings of this file."""
 
     def choose(kernels):
-        monkeypatch.setattr(engine_choice, "MIN_TRAINING_OPERATIONS", 0 if kernels else 10**30)
+        monkeypatch.setattr(kernel_engine, "MIN_TRAINING_OPERATIONS", 0 if kernels else 10**30)
 
     return choose
 

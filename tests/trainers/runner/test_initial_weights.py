@@ -8,17 +8,17 @@ import torch
 from small_commands import no_curves  # noqa: F401
 
 from gpu_envs.errors import CheckpointError, ConfigError
-from trainers.algorithms import registry
+from trainers.algorithms import algorithm_specs
 from trainers.cli.train import train_command
 from trainers.config.train_config import TrainConfig
 from trainers.runner.trainer import Trainer
-from trainers.storage import checkpoint, zoo_entries
+from trainers.storage import checkpoint
 
 SMALL = {"rollout_length": 8, "hidden_sizes": (16,)}
 
 
 def config(env_id="SimpleTag-v0", iterations=2, algorithm="ppo", learner=SMALL, **changes):
-    settings = registry.find(algorithm).settings(**learner)
+    settings = algorithm_specs.find(algorithm).settings(**learner)
     return TrainConfig(
         env_id, num_envs=4, total_steps=iterations * 32, algorithm=algorithm, learner=settings, num_threads=1,
         eval_episodes=0, **changes,
@@ -83,7 +83,7 @@ def test_resumed_training_does_not_begin_again(trained, tmp_path):
 def test_policies_of_the_zoo_are_taken(tmp_path):
     learner = {"hidden_sizes": (64, 64)}
     initial = nets_of(Trainer(config("CartPole-v1", learner=learner, init_from="zoo:cartpole-ppo"), tmp_path / "run"))
-    policy = checkpoint.load(zoo_entries.folder("cartpole-ppo")).policy("agent").net.state_dict()
+    policy = checkpoint.load(checkpoint.zoo_folder("cartpole-ppo")).policy("agent").net.state_dict()
     assert all(torch.equal(initial["agent"][key], value) for key, value in policy.items())
 
 

@@ -100,13 +100,23 @@ COUNTED = {
         "robot/deliveries_mean",
         lambda total: total,
     ),
+    "SimpleTag-v0": (
+        {"num_good": 2, "num_adversaries": 6, "num_obstacles": 0, "max_cycles": 20},
+        "adversary/touches_mean",
+        lambda total: total / 10.0,  # the reward of every touch
+    ),
+    "SimpleSpread-v0": (
+        {"N": 6, "local_ratio": 1.0, "max_cycles": 20},
+        "agent/collisions_mean",
+        lambda total: -total,  # the only penalty
+    ),
 }
 """Settings, column, and its value as a function of the mean return, by environment."""
 
 
 @pytest.mark.parametrize("engine", ["torch", "kernel"])
 @pytest.mark.parametrize("env_id", COUNTED)
-def test_survivors_and_deliveries_are_those_that_returns_tell(env_id, engine, tmp_path):
+def test_results_are_those_that_returns_tell(env_id, engine, tmp_path):
     env, column, from_return = COUNTED[env_id]
     learner = PPOConfig(rollout_length=40, num_epochs=1, hidden_sizes=(8,))
     config = configured(learner=learner, env=env, engine=engine, num_envs=8, total_steps=2 * 8 * 40)
@@ -117,9 +127,20 @@ def test_survivors_and_deliveries_are_those_that_returns_tell(env_id, engine, tm
     assert values == pytest.approx([from_return(float(row[total])) for row in rows], rel=1e-6)
     assert max(values) > 0.0
     assert len(rows) == 2
-    if "Tag" in env_id:
+    if "survived" in column:
         assert max(values) < 1.0
         assert [float(row["tagger/survived_mean"]) for row in rows] == [1.0, 1.0]
+
+
+@pytest.mark.parametrize("engine", ["torch", "kernel"])
+def test_evaluations_have_the_results_of_their_episodes(engine, tmp_path):
+    trainer = Trainer(configured(engine=engine, eval_episodes=32), tmp_path)
+    trainer.evaluator.metrics = {"share_above_3": lambda episodes: (episodes.returns > 3).double().mean(1)}
+    trainer.run()
+    row = {name: float(cell) for name, cell in read_rows(tmp_path / "metrics.csv")[-1].items() if cell}
+    assert 2.0 * row["eval/climber/height_mean"] == pytest.approx(row["eval/climber/return"], rel=1e-6)
+    assert 0.0 < row["eval/climber/is_high_mean"] < 1.0
+    assert row["eval/climber/is_high_mean"] == pytest.approx(row["eval/climber/share_above_3"], rel=1e-6)
 
 
 def test_actors_send_results_with_their_rollouts(tmp_path):

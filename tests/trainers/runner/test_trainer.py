@@ -1,8 +1,6 @@
 """The loop: the files of a run, and continuing it as if nothing had happened."""
 
 import csv
-import dataclasses
-import json
 import os
 import shutil
 import time
@@ -64,7 +62,7 @@ def test_resumed_run_says_that_the_rules_have_changed(tmp_path, changed):
 
     def make_changed(*args, **settings):
         core = make_corridor(*args, **settings)
-        core.definition.rules = dataclasses.replace(core.definition.rules, key="toy of today" if changed else "toy")
+        core.definition.fingerprint = "toy of today" if changed else "toy"
         return core
 
     with warnings.catch_warnings(record=True) as caught:
@@ -147,7 +145,8 @@ def test_losses_that_are_not_finite_end_the_run(tmp_path, checkpoint_interval):
     message = (
         r"the last checkpoint before is .*000000003\." if checkpoint_interval == 3 else "there is no checkpoint yet"
     )
-    with pytest.raises(GpuEnvsError, match=rf"iteration 5: walker/policy_loss is nan: .*{message}") as caught:
+    first = r"\(the first parameter that is not finite: walker/actor\.body"
+    with pytest.raises(GpuEnvsError, match=rf"iteration 5: walker/policy_loss is nan: .*{first}.*{message}") as caught:
         trainer.run()
     assert "\n" not in str(caught.value)
     assert iterations_of(tmp_path) == [1, 2, 3, 4]
@@ -163,11 +162,13 @@ def test_resuming_into_another_run_is_refused_and_leaves_it_alone(tmp_path):
     Trainer(toy_config(3), first, None, make_corridor).run()
     Trainer(toy_config(6), second, None, make_corridor).run()
     contents = files_of(second)
-    with pytest.raises(ConfigError, match=rf"{second}/checkpoints: another run than that of {first}/.*3; resume into"):
+    with pytest.raises(
+        ConfigError, match=rf"{second}/checkpoints: expected the run of {first}/.*3, got another; resume"
+    ):
         Trainer(toy_config(6), second, checkpoint.load(first), make_corridor)
     assert files_of(second) == contents
     shutil.rmtree(second / "checkpoints")  # what is left shows a run all the same
-    with pytest.raises(ConfigError, match=r"metrics\.csv: another run"):
+    with pytest.raises(ConfigError, match=r"metrics\.csv: expected the run of"):
         Trainer(toy_config(6), second, checkpoint.load(first), make_corridor)
 
 
@@ -193,35 +194,6 @@ def test_state_without_seconds_is_refused(tmp_path, value):
         saved.state["trainer.seconds"] = value
     with pytest.raises(CheckpointError, match=f"trainer.seconds: expected a number, got {value!r}"):
         Trainer(toy_config(4), tmp_path, saved, make_corridor)
-
-
-@pytest.mark.parametrize(
-    ("change", "message"),
-    [
-        ({"num_worlds": 3}, "expected the fields .*, got also 'num_worlds'"),
-        ({"seed": None}, "seed: expected int, got None"),
-        ({"num_envs": "x"}, "num_envs: expected int, got 'x'"),
-        ({"num_envs": True}, "num_envs: expected int, got True"),
-        ({"num_envs": 0}, "num_envs: expected an int >= 1, got 0"),
-        ({"policies": {"a": 1}}, r"policies: expected dict\[str, str\], got"),
-        ({"learner": [1]}, r"learner: expected dict\[str, typing.Any\], got"),
-        ({"learner.memory": 3}, "learner: expected the fields .*, got also 'memory'"),
-        ({"learner.hidden_sizes": 64}, r"learner: hidden_sizes: expected tuple\[int, ...\], got 64"),
-        ({"learner.hidden_sizes": [8, "x"]}, r"learner: hidden_sizes: expected tuple\[int, ...\], got"),
-        ({"learner.gamma": "high"}, "learner: gamma: expected float, got 'high'"),
-        ({"learner.gamma": 2}, r"learner.gamma: expected a finite number in \[0, 1\], got 2"),
-        ({"learner.target_kl": "x"}, r"learner: target_kl: expected float \| None, got 'x'"),
-    ],
-)
-def test_error_names_an_invalid_recorded_configuration(change, message):
-    data = json.loads(json.dumps(dataclasses.asdict(toy_config(3))))
-    assert TrainConfig.from_json(data) == toy_config(3)
-    for name, value in change.items():
-        owner, _, field = name.rpartition(".")
-        (data[owner] if owner else data)[field] = value
-    with pytest.raises(CheckpointError, match=f"^recorded configuration: {message}") as caught:
-        TrainConfig.from_json(data)
-    assert "\n" not in str(caught.value)
 
 
 def test_resume_into_another_configuration_is_refused(tmp_path):
@@ -262,18 +234,6 @@ def test_groups_may_share_a_policy():
             assign_policies(TrainConfig("Identity", policies={"even": name}), core)
 
 
-@pytest.mark.parametrize("field", ["num_envs", "total_steps", "checkpoint_interval", "keep_last_checkpoints"])
-def test_bad_settings_name_the_field(field):
-    with pytest.raises(ConfigError, match=f"{field}: expected an int >= 1, got 0"):
-        dataclasses.replace(toy_config(3), **{field: 0})
-
-
-@pytest.mark.parametrize("seed", [-1, 2**63])
-def test_seeds_have_bounds(seed):
-    with pytest.raises(ConfigError, match=rf"seed: expected an int in \[0, 2\*\*63\), got {seed}"):
-        toy_config(3, seed=seed)
-
-
 def test_every_seed_in_bounds_gives_streams_of_their_own(tmp_path):
     seats = assign_policies(TrainConfig("Identity", seed=2**63 - 1), Identity(4))
     seeds = [seat.learner.generator.initial_seed() for seat in seats.values()]
@@ -292,8 +252,8 @@ def test_threads_are_no_more_than_cores(monkeypatch):
 
 def test_phase_times_add_up_to_the_run_time(tmp_path, monkeypatch):
     """A clock that only the named calls move forward: no other program can disturb it."""
+    from trainers.loggers.csv_logger import CSVLogger
     from trainers.runner import training_evaluator
-    from trainers.storage import metrics_log
 
     now, took = [0], dict.fromkeys(phase_timer.PHASES, 0)
 
@@ -309,7 +269,7 @@ def test_phase_times_add_up_to_the_run_time(tmp_path, monkeypatch):
 
     monkeypatch.setattr(phase_timer, "time", SimpleNamespace(perf_counter=lambda: now[0]))
     cost(training_evaluator.TrainingEvaluator, "scores", "evaluation", 300)
-    cost(metrics_log.MetricsLog, "write", "logging", 20)
+    cost(CSVLogger, "log", "logging", 20)
     cost(checkpoint, "save", "checkpoint", 200)
     trainer = Trainer(toy_config(12, checkpoint_interval=4), tmp_path, None, make_corridor)
     collector = trainer.collector

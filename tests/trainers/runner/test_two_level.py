@@ -11,10 +11,10 @@ from gpu_envs.errors import ConfigError
 from gpu_envs.runtime.factory import make_core
 from trainers.algorithms.off_policy.dqn import DQNConfig
 from trainers.algorithms.on_policy.ppo import PPOConfig
-from trainers.base.decision_clock import DecisionClock
+from trainers.base.agent_group import DecisionClock
 from trainers.config.train_config import TrainConfig, make_train_core
-from trainers.evaluation.policy_runner import PolicyRunner
 from trainers.models.policy import Policy
+from trainers.models.policy_set import PolicyRunner
 from trainers.runner.collector import Collector
 from trainers.runner.learner_group import LearnerGroup
 from trainers.runner.trainer import Trainer
@@ -55,7 +55,7 @@ def games(**settings):
 def test_clock_of_one_step_equals_none():
     plain, clocked = (collected(games(), interval) for interval in (None, 1))
     for name, assignment in plain.assignments.items():
-        first, other = assignment.learner.agent.batch(), clocked.assignments[name].learner.agent.batch()
+        first, other = assignment.learner.batch(), clocked.assignments[name].learner.batch()
         assert first.keys() == other.keys()
         for key, tensor in first.items():
             torch.testing.assert_close(other[key], tensor, rtol=1e-6, atol=1e-6, msg=key)
@@ -74,7 +74,7 @@ def test_decisions_hold_their_action_and_earn_the_rewards_until_the_next():
     for t in range(14):
         if (t + 1) % 7:  # the observation after the last step belongs to the next episode
             assert torch.equal(played[t], chosen[t - t % 7 % 3])
-    batch, reward = leader.agent.batch(), leader.rollout.reward[..., 0].view(2, 7, 6)
+    batch, reward = leader.batch(), leader.rollout.reward[..., 0].view(2, 7, 6)
     left = reward.flip(1).cumsum(1).flip(1).reshape(14, 6)  # return until the end of the episode
     assert len(batch["returns"]) == 6 * int(starts.sum())
     torch.testing.assert_close(batch["returns"], left[starts].flatten())
@@ -195,13 +195,10 @@ def test_resumed_two_level_training_equals_an_uninterrupted_one(tmp_path, networ
 @pytest.mark.parametrize(
     ("settings", "message"),
     [
-        ({"decide_every": {"adversary": 0}}, r"decide_every\[adversary\]: expected an int from 1, got 0"),
-        (
-            {"learn_after": {"agent": 480}},
-            r"learn_after\[agent\]: expected an int from 0 to 479, fewer than total_steps",
-        ),
-        ({"anneal": {"x": [1.0]}}, r"anneal\[x\]: expected the first value, the last value and the steps between them"),
-        ({"anneal": {"x": [0.0, float("nan"), 9]}}, r"anneal\[x\]: expected the first value"),
+        ({"decide_every": {"adversary": 0}}, "decide_every: adversary: expected an int >= 1, got 0"),
+        ({"learn_after": {"agent": 480}}, r"learn_after: agent: expected an int in \[0, 480\), got 480"),
+        ({"anneal": {"x": [1.0]}}, "anneal: x: expected the first value, the last value and the steps between them"),
+        ({"anneal": {"x": [0.0, float("nan"), 9]}}, r"anneal: x\[1\]: expected a finite number, got nan"),
     ],
 )
 def test_invalid_values_are_refused(settings, message):

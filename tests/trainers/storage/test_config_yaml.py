@@ -6,6 +6,7 @@ from pathlib import Path
 import pytest
 import yaml
 
+from gpu_envs.definition import id_modules
 from gpu_envs.errors import ConfigError
 from trainers.storage.config_yaml import CONFIG_FILE, MAX_BYTES, format_config, read_config, write_config
 
@@ -87,7 +88,8 @@ def test_file_that_cannot_be_read_is_refused(tmp_path):
             read_config(tmp_path / name)
 
 
-def test_written_file_names_the_command_and_the_modules(tmp_path):
+def test_written_file_names_the_command_and_the_modules(tmp_path, monkeypatch):
+    monkeypatch.setattr(id_modules, "_named", dict.fromkeys(("meet", "mine", "other")))
     settings = {"env_id": "meet:Meet-v0", "algorithm": "mine:Learner", "train_overrides": {"algorithm": "other:A"}}
     path = write_config(tmp_path, "league train", settings)
     assert path == tmp_path / CONFIG_FILE

@@ -11,22 +11,22 @@ import torch
 from gpu_envs.errors import MissingExtraError
 from trainers.base import phase_timer
 from trainers.base.phase_timer import PhaseTimer
+from trainers.loggers.csv_logger import CSVLogger
 from trainers.storage.learning_curves import plot_curves, read_rows
-from trainers.storage.metrics_log import MetricsLog
 
 
-def rows(log: MetricsLog, iterations: range, **more: float) -> None:
+def rows(log: CSVLogger, iterations: range, **more: float) -> None:
     for i in iterations:
-        log.write({"iteration": i, "env_steps": 10 * i, "a/loss": 0.5 * i, **more})
+        log.log({"iteration": i, "env_steps": 10 * i, "a/loss": 0.5 * i, **more}, 10 * i)
 
 
 def test_resuming_drops_later_rows_and_broken_lines(tmp_path):
-    log = MetricsLog(tmp_path)
+    log = CSVLogger(tmp_path)
     rows(log, range(1, 6))
     log.close()
     with log.path.open("a") as file:
         file.write("3,3")  # killed while writing
-    reopened = MetricsLog(tmp_path, after=3)
+    reopened = CSVLogger(tmp_path, last_step=30)
     rows(reopened, range(4, 6))
     reopened.close()
     actual = read_rows(log.path)
@@ -35,9 +35,9 @@ def test_resuming_drops_later_rows_and_broken_lines(tmp_path):
 
 
 def test_new_columns_and_values_that_are_not_finite(tmp_path):
-    log = MetricsLog(tmp_path)
+    log = CSVLogger(tmp_path)
     rows(log, range(1, 3))
-    log.write({"iteration": 3, "env_steps": 30, "a/loss": float("nan"), "eval/a/return": 7.0})
+    log.log({"iteration": 3, "env_steps": 30, "a/loss": float("nan"), "eval/a/return": 7.0}, 30)
     log.close()
     actual = read_rows(log.path)
     assert [row["eval/a/return"] for row in actual] == ["", "", "7"]
@@ -45,17 +45,9 @@ def test_new_columns_and_values_that_are_not_finite(tmp_path):
 
 
 def test_new_run_starts_with_an_empty_log(tmp_path):
-    rows(MetricsLog(tmp_path), range(1, 3))
-    MetricsLog(tmp_path).close()
+    rows(CSVLogger(tmp_path), range(1, 3))
+    CSVLogger(tmp_path).close()
     assert read_rows(tmp_path / "metrics.csv") == []
-
-
-def test_curves_are_drawn(tmp_path):
-    log = MetricsLog(tmp_path)
-    rows(log, range(1, 4), **{"b/loss": 1.0, "eval/a/return": 2.0})
-    log.close()
-    plot_curves(log.path, tmp_path / "curves.png")
-    assert (tmp_path / "curves.png").read_bytes().startswith(b"\x89PNG")
 
 
 def test_clock_gives_each_phase_the_time_since_the_last_mark(monkeypatch):
@@ -124,7 +116,7 @@ def test_missing_lightning_names_the_extra(monkeypatch):
 
 
 def test_curves_replace_a_link_and_leave_its_target(tmp_path):
-    log = MetricsLog(tmp_path)
+    log = CSVLogger(tmp_path)
     rows(log, range(1, 3))
     log.close()
     target = tmp_path / "target"

@@ -156,6 +156,16 @@ def test_abandoned_training_can_be_resumed_in_the_same_process(tmp_path):
     assert not is_held(tmp_path)
 
 
+def test_released_lock_of_this_process_does_not_hide_the_one_of_another(tmp_path, holder, monkeypatch):
+    monkeypatch.setattr(folder_lock, "PATIENCE", 0.0)
+    lock = FolderLock(tmp_path, take_over=True)
+    folder_lock.check_free(tmp_path)
+    lock.release()
+    other = holder(tmp_path)
+    with pytest.raises(GpuEnvsError, match=f"process {other.pid} is writing this run"):
+        folder_lock.check_free(tmp_path)
+
+
 def test_run_started_by_another_process_in_the_meantime_is_refused(tmp_path):
     out = run_folder.resolve_run_dir(tmp_path / "run", None)
     trainer(tmp_path / "run").run()
@@ -170,7 +180,7 @@ def test_lock_that_is_a_link_is_refused_and_its_target_is_left_alone(tmp_path, c
     (tmp_path / "run" / LOCK).unlink()
     (tmp_path / "run" / LOCK).symlink_to(tmp_path / "mine")
     line = refused(capsys, "train", "--resume", str(tmp_path / "run"), "--total-steps", "64", *FEW)
-    assert "run: expected a folder to write in, got " in line
+    assert f"{LOCK}: expected a file, got a symbolic link; delete it" in line
     assert (tmp_path / "mine").read_text() == "precious"
 
 
@@ -221,10 +231,6 @@ def test_kind_of_a_folder(tmp_path):
     trainer(tmp_path / "training").run()
     RunStore.create(tmp_path / "league", Game.of("KuhnPoker-v0"), {}).close()
     assert [run_folder.run_kind(tmp_path / name) for name in ("training", "league")] == ["training", "league"]
-    with pytest.raises(ConfigError, match="a league run needs a folder of its own, this one holds a training run"):
-        RunStore.create(tmp_path / "training", Game.of("KuhnPoker-v0"), {})
-    with pytest.raises(ConfigError, match="a training run needs a folder of its own, this one holds a league run"):
-        trainer(tmp_path / "league")
 
 
 def test_rewound_run_has_no_lock_of_its_own(tmp_path):
@@ -251,5 +257,5 @@ def test_run_in_a_folder_named_checkpoints_is_allowed(tmp_path):
 
 def test_lock_that_is_a_pipe_is_refused(tmp_path):
     os.mkfifo(tmp_path / LOCK)
-    with pytest.raises(ConfigError, match=f"{LOCK}: expected a file, got a pipe or a device"):
+    with pytest.raises(ConfigError, match=f"{LOCK}: expected a file, got a pipe or a device; delete it"):
         FolderLock(tmp_path)

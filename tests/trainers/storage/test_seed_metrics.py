@@ -31,17 +31,6 @@ def test_interval_of_one_value_is_unknown():
     assert math.isnan(half)
 
 
-def test_interval_covers_the_mean_of_a_normal_distribution_in_95_percent():
-    import random
-
-    draw = random.Random(0)
-    inside = 0
-    for _ in range(4000):
-        mean, half = seed_metrics.mean_and_interval([draw.gauss(2.0, 3.0) for _ in range(6)])
-        inside += abs(mean - 2.0) <= half
-    assert 0.94 <= inside / 4000 <= 0.96
-
-
 def test_means_are_over_runs_that_have_a_value(tmp_path):
     runs = [
         [{"iteration": str(i), "env_steps": str(8 * i), "a/x": x} for i, x in enumerate(cells, start=1)]

@@ -9,10 +9,10 @@ from hypothesis import strategies as st
 from scipy import stats
 
 import warp_kernels
-from trainers.models.discrete_heads import CategoricalHead, GreedyHead
+from trainers.models.action_heads import CategoricalHead, GreedyHead
 from warp_kernels import philox
 from warp_kernels.networks.activations import vector
-from warp_kernels.networks.heads import distribution_of
+from warp_kernels.networks.distributions import distribution_of
 from warp_kernels.networks.mlp import Mlp
 
 SAMPLES = 20_000

@@ -12,8 +12,7 @@ from scipy import stats
 import warp_kernels
 from warp_kernels import philox
 from warp_kernels.networks.activations import activation, vector
-from warp_kernels.networks.distribution import Distribution
-from warp_kernels.networks.heads import distribution_of
+from warp_kernels.networks.distributions import Distribution, distribution_of
 
 SAMPLES = 20_000
 NAMES = ("one action", "categorical", "masked", "gaussian", "tanh_gaussian")

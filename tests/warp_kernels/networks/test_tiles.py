@@ -80,16 +80,6 @@ def test_tiles_give_the_gradients_of_rows_and_of_autograd(name, batch):
     assert_forms_agree(Minibatch(SEVERAL[name], **batch), 32)
 
 
-@pytest.mark.slow
-@pytest.mark.parametrize(("name", "tile_rows"), [("categorical", 32), ("tanh_gaussian", 64)])
-@settings(max_examples=5, deadline=None, derandomize=True)
-@given(batch=BATCHES)
-def test_gradients_are_equal_for_blocks_of_several_threads(name, tile_rows, batch):
-    """Threads of a block run one after another between barriers, so that a missing barrier changes results."""
-    with block_threads():
-        assert_forms_agree(Minibatch(NETWORKS[name], **batch), tile_rows)
-
-
 @settings(max_examples=10, deadline=None, derandomize=True)
 @given(batch=BATCHES, clip_range_vf=st.sampled_from([0.0, 0.2, 1.0]))
 def test_clipped_values_have_the_gradients_of_rows_and_of_autograd(batch, clip_range_vf):

@@ -9,9 +9,4 @@ if TYPE_CHECKING:
 
 __all__ = ["BCConfig", "CloningResult", "clone"]
 
-__getattr__, __dir__ = lazy_exports(
-    __name__,
-    {
-        **dict.fromkeys(("BCConfig", "CloningResult", "clone"), "trainers.algorithms.imitation.behavior_cloning"),
-    },
-)
+__getattr__, __dir__ = lazy_exports(__name__)

@@ -21,13 +21,10 @@ from gpu_envs.runtime.episode_recorder import Episode
 from gpu_envs.utils.progress import Progress
 from gpu_envs.utils.settings import check_settings, setting
 from trainers.base.agent_group import AgentGroup
-from trainers.models.action_heads import Head, action_spec, make_head
-from trainers.models.continuous_heads import GaussianHead
+from trainers.models.action_heads import GaussianHead, Head, action_spec, make_head
 from trainers.models.networks import Network, NetworkConfig
 from trainers.models.normalization import ObservationNormalizer
 from trainers.models.policy import Policy, mask_spec
-
-__all__ = ["BCConfig", "CloningResult", "Decisions", "clone", "collect_decisions"]
 
 MIN_LOG_STD = -5.0
 """Lower bound of a continuous policy's log standard deviation. Deterministic recordings would drive it to minus
@@ -54,8 +51,6 @@ class BCConfig(NetworkConfig):
     def __post_init__(self) -> None:
         """Raise ConfigError for the first invalid setting."""
         check_settings(self, "learner.")
-        if self.network == "gru":
-            raise ConfigError("learner.network: expected 'mlp' or 'cnn' for behavior cloning, got 'gru'")
 
 
 @dataclass(frozen=True)
@@ -152,15 +147,16 @@ def clone(
     action = action_spec(agents.space, config.init_log_std)
     network = config.spec(agents.obs_width, agents.layout)
     spec = {**network, **mask_spec(train.mask is not None), "action": action}
-    head, normalizer = make_head(action), ObservationNormalizer(agents.obs_width)
+    head, normalizer = make_head(action), ObservationNormalizer(agents.obs_width, spec)
     actor = Network(spec, head.num_params, 0.01, weights)
+    actor.check_feedforward("behavior cloning", "mlp or cnn")
     net = nn.ModuleDict({"normalizer": normalizer, "actor": actor, "head": head}).to(device)
     normalizer.update(train.obs)
     optimizer = torch.optim.Adam(net.parameters(), lr=config.learning_rate)
     generator = torch.Generator(device).manual_seed(seed)
 
     def loss_of(batch: Decisions) -> Tensor:
-        params = actor(normalizer(batch.obs))
+        params = actor(normalizer(batch.obs), batch.mask)
         return -head.evaluate(params, _from_env(head, batch.action), batch.mask)[0].mean()
 
     best, best_epoch, best_weights = math.inf, 0, copy.deepcopy(net.state_dict())

@@ -27,14 +27,4 @@ __all__ = [
     "TD3Config",
 ]
 
-__getattr__, __dir__ = lazy_exports(
-    __name__,
-    {
-        **dict.fromkeys(("DQN", "DQNConfig"), "trainers.algorithms.off_policy.dqn"),
-        **dict.fromkeys(("MADDPG", "MADDPGConfig"), "trainers.algorithms.off_policy.maddpg"),
-        **dict.fromkeys(("MASAC", "MASACConfig"), "trainers.algorithms.off_policy.masac"),
-        **dict.fromkeys(("QMIX", "QMIXConfig"), "trainers.algorithms.off_policy.qmix"),
-        **dict.fromkeys(("SAC", "SACConfig"), "trainers.algorithms.off_policy.sac"),
-        **dict.fromkeys(("TD3", "TD3Config"), "trainers.algorithms.off_policy.td3"),
-    },
-)
+__getattr__, __dir__ = lazy_exports(__name__)

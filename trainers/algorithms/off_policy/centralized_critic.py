@@ -1,45 +1,22 @@
-"""Centralized critics: inputs from all agents, the critic network, and the replay shared by all learners."""
+"""Critics of all agents: their inputs, the network, and the learner with the replay that all learners share."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
-from typing import Any, Protocol
+from collections.abc import Mapping
+from typing import Any
 
 import torch
 from gymnasium import spaces
-from torch import Tensor
+from torch import Tensor, nn
 
-from trainers.algorithms.off_policy.replay_learner import COPIED_FIELDS, ReplayConfig, ReplayStore
+from trainers.algorithms.learner import CentralInput
+from trainers.algorithms.off_policy.critic_learner import COPIED_FIELDS, CriticConfig, CriticLearner
 from trainers.base.learner_spec import LearnerSpec
 from trainers.base.random_streams import SingleStream
 from trainers.base.state import State
-from trainers.buffers.replay_buffer import ReplayBuffer
-from trainers.models.action_heads import Head
-from trainers.models.networks import Network
+from trainers.buffers.replay_buffer import Fields
+from trainers.models.networks import MLP, Network
 from trainers.models.normalization import ObservationNormalizer
-
-__all__ = ["JointCritic", "JointObservation", "JointReplayStore", "TargetActionProvider", "joint_values"]
-
-
-class TargetActionProvider(Protocol):
-    """Learner whose policy the critics of other learners query, and whose steps go to the shared replay."""
-
-    head: Head
-    """Action head: distribution and codes of actions."""
-    experience: JointReplayStore
-    """Rollout of the learner, and the shared replay."""
-
-    def target_actions(self, obs: Tensor, stream: SingleStream, mask: Tensor | None = None) -> tuple[Tensor, Tensor]:
-        """Return codes (B, n, code_width) of the policy's actions on observations (B, n, D), and entropies (B, n).
-
-        Noise comes from the stream of the calling learner, so that learners do not depend on each other's streams.
-
-        Args:
-            obs: (B, n, D) observations.
-            stream: Random stream of the calling learner.
-            mask: (B, n, choices), True = legal; None: all actions are legal.
-        """
-        ...
 
 
 class JointObservation:
@@ -65,11 +42,7 @@ class JointObservation:
         self.choices: dict[str, int] = {player.policy: spaces.flatdim(player.action_space) for player in players}
         self.code_width: int = max(self.choices.values())
         self.width: int = spec.state_width + self.agents * self.code_width
-        self.learners: Mapping[str, TargetActionProvider] = {}
-
-    def set_co_learners(self, learners: Mapping[str, TargetActionProvider]) -> None:
-        """Store all learners, by policy."""
-        self.learners = learners
+        self.learners: Mapping[str, JointCriticLearner] = {}  # all learners, by policy
 
     def obs(self, state: Tensor, policy: str) -> Tensor:
         """Return the observations (B, n, D) of a policy's agents from all padded observations (B, A * padded)."""
@@ -95,28 +68,7 @@ class JointObservation:
         }
         return self._gather({name: code for name, (code, _) in answers.items()}), answers[self.policy][1]
 
-    def prepare_batch(
-        self,
-        sampled: dict[str, Tensor],
-        normalizer: ObservationNormalizer,
-        state_normalizer: ObservationNormalizer,
-        stream: SingleStream,
-    ) -> dict[str, Tensor]:
-        """Return the network inputs of sampled steps, see the learners' `_prepare_batch`."""
-        state, next_state = sampled["state"], sampled["next_state"]
-        codes = self.encode(sampled["joint_action"])
-        next_codes, next_entropy = self.query_policies(next_state, stream, sampled.get("next_mask"))
-        inputs = {name: sampled[name] for name in COPIED_FIELDS if name in sampled}
-        inputs["obs"] = normalizer(self.obs(state, self.policy))
-        if "mask" in sampled:
-            inputs["mask"] = sampled["mask"][:, self.rows[self.policy], : self.choices[self.policy]]
-        inputs["situation"] = torch.cat([state_normalizer(state), codes.flatten(1)], -1)
-        inputs["next_situation"] = torch.cat([state_normalizer(next_state), next_codes.flatten(1)], -1)
-        inputs |= {"code": self._group_codes(codes), "next_code": self._group_codes(next_codes)}
-        inputs["next_entropy"] = next_entropy
-        return inputs
-
-    def _group_codes(self, codes: Tensor) -> Tensor:
+    def group_codes(self, codes: Tensor) -> Tensor:
         """Return the codes (B, n, width) of this policy's agents."""
         return codes[:, self.rows[self.policy], : self.choices[self.policy]]
 
@@ -134,16 +86,19 @@ class JointCritic(Network):
     The input for an agent consists of all observations, the other agents' codes, its one-hot index, and its own code
     unless the critic values all choices. This input (B, n, `width`) is never built. The first layer is applied once per
     world, the agent's own part is subtracted, and the rest is added. So n agents cost n times the first layer's width,
-    not n times the state's.
+    not n times the state's. Only a module from elsewhere gets the input itself.
     """
 
     def __init__(
-        self, config: ReplayConfig, view: JointObservation, code_width: int, outputs: int, generator: torch.Generator
+        self, config: CriticConfig, view: JointObservation, code_width: int, outputs: int, generator: torch.Generator
     ) -> None:
         """Build the network; `code_width` is the width of the agent's code, other arguments as in `Network`."""
-        rows = view.rows[view.policy]
-        body = "mlp" if config.network == "cnn" and not config.image else config.network  # it sees several images
-        super().__init__({**config.spec(view.width + len(rows) + code_width), "network": body}, outputs, 1.0, generator)
+        rows, codes = view.rows[view.policy], view.width - view.state_width
+        parts = {"state": view.state_width, "actions": codes, "agent": len(rows), "action": code_width}
+        spec = config.state_spec(parts)  # it sees several images
+        super().__init__(
+            spec | ({"network": config.network} if config.image else {}), outputs, 1.0, generator, "critic"
+        )
         self.agents: int = view.agents
         self.state_width: int = view.state_width
         self.register_buffer("rows", rows, persistent=False)
@@ -151,12 +106,21 @@ class JointCritic(Network):
     rows: Tensor
     """(n,) int64, rows of the policy's agents among all agents."""
 
-    def forward(self, x: Tensor, code: Tensor | None = None) -> Tensor:
+    def forward(  # pyright: ignore[reportIncompatibleMethodOverride]  critics get no masks
+        self, x: Tensor, code: Tensor | None = None
+    ) -> Tensor:
         """Map situations (B, `JointObservation.width`) and optional own codes (B, n, own) to (B, n, outputs)."""
-        first, after = self.body[0], self.body[1:]
-        assert isinstance(first, torch.nn.Linear)
         state, codes = x.split([self.state_width, x.shape[-1] - self.state_width], -1)
-        features, n = self._features(state), self.rows.shape[0]  # convolutions run once per world
+        n = self.rows.shape[0]
+        if not isinstance(self.module, MLP):
+            is_own = nn.functional.one_hot(self.rows, self.agents).unsqueeze(-1).to(x.dtype)  # (n, A, 1)
+            of_others = codes.view(len(x), 1, self.agents, -1) * (1.0 - is_own)  # (B, n, A, C)
+            agents = torch.eye(n, dtype=x.dtype, device=x.device).expand(len(x), n, n)
+            parts = [state.unsqueeze(1).expand(-1, n, -1), of_others.flatten(2), agents]
+            return super().forward(torch.cat(parts if code is None else [*parts, code], -1))
+        first, after = self.module.body[0], self.module.body[1:]
+        assert isinstance(first, torch.nn.Linear)
+        features = self.module.features(state)  # convolutions run once per world
         weights = first.weight.split(
             [features.shape[-1], codes.shape[-1], n, 0 if code is None else code.shape[-1]], -1
         )
@@ -170,104 +134,126 @@ class JointCritic(Network):
         return after(agent + world.unsqueeze(1)).to(x.dtype)  # autocast returns bfloat16
 
 
-def joint_values(critics: torch.nn.ModuleList, situation: Tensor, code: Tensor | None = None) -> Tensor:
-    """Return `replay_learner.critic_values` of joint critics for situations (B, `JointObservation.width`)."""
-    if code is None:
-        return torch.stack([critic(situation) for critic in critics])
-    return torch.stack([critic(situation, code).squeeze(-1) for critic in critics])
+class JointCriticLearner(CriticLearner):
+    """Learner with critics of all agents' observations and actions, and a replay shared by all learners.
 
-
-class JointReplayStore(ReplayStore):
-    """Rollout of one policy's agents, and the replay shared by all policies.
-
-    The learner of the first agent creates, saves and restores the replay. It stores each step once: observations,
-    actions, rewards and masks of all agents.
+    Agents that share a policy share critics, which get the agent's index. The learner of the first agent creates, saves
+    and restores the replay. It stores each step once: observations, actions, rewards and masks of all agents. Call
+    `set_co_learners` before training.
     """
 
-    def __init__(self, config: ReplayConfig, spec: LearnerSpec, head: Head, view: JointObservation) -> None:
-        """Allocate the rollout; call `set_co_learners` before `store_rollout`."""
-        self.view: JointObservation = view
-        self.policy: str = spec.policy
-        self.first: str = spec.agents[0].policy
-        self.all: Mapping[str, JointReplayStore] = {}
-        self.moved: set[str] = set()
-        super().__init__(config, spec, head)
+    central_input: CentralInput = "joint"
 
-    def _allocate(self, spec: LearnerSpec, head: Head) -> None:
-        if self.policy != self.first:
-            return
-        view, row = self.view, (self.view.agents,)
+    def __init__(self, config: Any, spec: LearnerSpec) -> None:
+        """Build networks and buffers."""
+        self.view: JointObservation = JointObservation(spec)
+        self.first: str = spec.agents[0].policy
+        self.moved: set[str] = set()  # policies whose rollout is in the replay already
+        super().__init__(config, spec)
+        self.state_normalizer: ObservationNormalizer = ObservationNormalizer(spec.state_width).to(self.device)
+        self.net["state_normalizer"] = self.state_normalizer
+
+    def set_co_learners(self, learners: Mapping[str, JointCriticLearner]) -> None:
+        """Store all learners by policy, including this one; critic targets query their policies."""
+        self.view.learners = learners
+        self.replay = learners[self.first].replay
+
+    def _fields(self, spec: LearnerSpec) -> Fields:
+        if spec.policy != self.first:
+            return {}
+        row = (self.view.agents,)
         widest = max(player.action_space.shape or () for player in spec.agents)
         fields: dict[str, tuple[tuple[int, ...], torch.dtype]] = {"reward": (row, torch.float32)}
         fields |= dict.fromkeys(("terminated", "valid"), (row, torch.bool))
         fields |= dict.fromkeys(("state", "next_state"), ((spec.state_width,), torch.float32))
-        fields["joint_action"] = (*row, *widest), head.action_dtype
+        fields["joint_action"] = (*row, *widest), self.head.action_dtype
         if spec.has_action_mask:
-            fields |= dict.fromkeys(("mask", "next_mask"), ((*row, view.code_width), torch.bool))
-        self.replay = self._ring(spec, fields)
+            fields |= dict.fromkeys(("mask", "next_mask"), ((*row, self.view.code_width), torch.bool))
+        return fields
 
-    def set_co_learners(self, learners: Mapping[str, TargetActionProvider]) -> None:
-        """Store all learners' rollouts, by policy, and the shared replay."""
-        self.view.set_co_learners(learners)
-        self.all = {name: learner.experience for name, learner in learners.items()}
-        self.replay: ReplayBuffer = self.all[self.first].replay
+    def _make_critic(self, spec: LearnerSpec, code_width: int, outputs: int, weights: torch.Generator) -> Network:
+        return JointCritic(self.config, self.view, code_width, outputs, weights)
 
-    def store_rollout(self) -> None:
-        """Move the rollouts of all policies to the replay, unless another learner did; each learner calls this once."""
-        done = self.all[self.first].moved
-        if self.policy in done:
-            done.remove(self.policy)
+    def _values(self, critics: nn.ModuleList, situation: Tensor, code: Tensor | None = None) -> Tensor:
+        if code is None:
+            return torch.stack([critic(situation) for critic in critics])
+        return torch.stack([critic(situation, code).squeeze(-1) for critic in critics])
+
+    def _normalize(self) -> None:
+        super()._normalize()
+        rollout = self.rollout
+        assert rollout.state is not None
+        self.state_normalizer.update(rollout.state[:-1], rollout.valid.any(-1), self.reducer.sum)
+
+    @torch.no_grad()
+    def _prepare_batch(self, sampled: dict[str, Tensor]) -> dict[str, Tensor]:
+        """Return the network inputs; situations (B, ...) hold all observations and actions."""
+        view, state, next_state = self.view, sampled["state"], sampled["next_state"]
+        codes, stream = view.encode(sampled["joint_action"]), self._noise_stream(sampled)
+        next_codes, next_entropy = view.query_policies(next_state, stream, sampled.get("next_mask"))
+        inputs = {name: sampled[name] for name in COPIED_FIELDS if name in sampled}
+        inputs["obs"] = self.normalizer(view.obs(state, view.policy))
+        if "mask" in sampled:
+            inputs["mask"] = sampled["mask"][:, view.rows[view.policy], : view.choices[view.policy]]
+        inputs["situation"] = torch.cat([self.state_normalizer(state), codes.flatten(1)], -1)
+        inputs["next_situation"] = torch.cat([self.state_normalizer(next_state), next_codes.flatten(1)], -1)
+        inputs |= {"code": view.group_codes(codes), "next_code": view.group_codes(next_codes)}
+        inputs["next_entropy"] = next_entropy
+        return inputs
+
+    def _store_rollout(self) -> None:
+        """Move the rollouts of all policies to the replay, unless another learner did."""
+        moved = self.view.learners[self.first].moved
+        if self.view.policy in moved:
+            moved.remove(self.view.policy)
         else:
-            done.update(self.all.keys() - {self.policy})
-            self.replay.add(self._steps())
-        self.rollout.clear()
+            moved.update(self.view.learners.keys() - {self.view.policy})
+            self.replay.add(self._joint_steps())
 
-    def _steps(self) -> dict[str, Tensor]:
+    def _joint_steps(self) -> dict[str, Tensor]:
         """Return the rollouts of all policies as steps of all agents, (T, E, ...) by name."""
-        r = self.rollout
-        for store in self.all.values():
-            store.check_rollout()
+        r, learners = self.rollout, self.view.learners
+        for learner in learners.values():
+            learner._check_rollout()
         assert r.state is not None
         assert r.joint_action is not None
-        outcomes = {name: store.outcome() for name, store in self.all.items()}
+        outcomes = {name: learner._outcome() for name, learner in learners.items()}
         steps = {
-            name: self._merge_policies(lambda policy, n=name: outcomes[policy][n]) for name in outcomes[self.policy]
+            field: self._merge_policies({policy: outcome[field] for policy, outcome in outcomes.items()})
+            for field in outcomes[self.view.policy]
         }
         steps |= {"state": r.state[:-1], "next_state": r.next_state(), "joint_action": r.joint_action[: r.length]}
         if r.mask is not None:
-            masks = {name: store.rollout.mask for name, store in self.all.items()}
-            mask = self._merge_policies(lambda policy: masks[policy], self.view.code_width)
+            masks = {name: learner.rollout.mask for name, learner in learners.items()}
+            mask = self._merge_policies(masks, self.view.code_width)
             steps |= {"mask": mask[:-1], "next_mask": mask[1:]}
             # the legal actions of an agent that was cut are unknown, so the next value of its world is unknown
-            cut = self._merge_policies(lambda policy: self.all[policy].rollout.truncated) & steps["valid"]
+            truncated = self._merge_policies({name: learner.rollout.truncated for name, learner in learners.items()})
+            cut = truncated & steps["valid"]
             cut = (cut & ~steps["terminated"]).any(-1, keepdim=True)
             steps["valid"] = steps["valid"] & (steps["terminated"] | ~cut)
         return steps
 
-    def _merge_policies(self, part: Callable[[str], Any], width: int = 0) -> Tensor:
-        """Merge parts (T, E, n) of each policy to (T, E, A), or parts with a last axis to (T, E, A, width)."""
-        first = part(self.policy)
+    def _merge_policies(self, parts: Mapping[str, Any], width: int = 0) -> Tensor:
+        """Merge parts (T, E, n) by policy to (T, E, A), or parts with a last axis to (T, E, A, width)."""
+        first = parts[self.view.policy]
         shape = (*first.shape[:2], self.view.agents, *([width] if width else []))
         merged = torch.zeros(shape, dtype=first.dtype, device=first.device)
         for name, rows in self.view.rows.items():
-            values = part(name)
             if width:
-                merged[:, :, rows, : values.shape[-1]] = values
+                merged[:, :, rows, : parts[name].shape[-1]] = parts[name]
             else:
-                merged[:, :, rows] = values
+                merged[:, :, rows] = parts[name]
         return merged
 
-    def draw(self, generator: torch.Generator) -> dict[str, Tensor]:
-        """Return steps as `ReplayStore.draw`; rewards, ends and validity are for this policy's agents (B, n)."""
-        sampled, rows = super().draw(generator), self.view.rows[self.policy]
+    def draw(self) -> dict[str, Tensor]:
+        """Return steps as `CriticLearner.draw`; rewards, ends and validity are for this policy's agents (B, n)."""
+        sampled, rows = super().draw(), self.view.rows[self.view.policy]
         return sampled | {name: sampled[name][:, rows] for name in ("reward", "terminated", "valid")}
 
-    def state_dict(self) -> State:
-        """Return the replay from the first learner, and nothing from the others."""
-        return self.replay.state_dict() if self.policy == self.first else {}
+    def _replay_state(self) -> State:
+        return super()._replay_state() if self.view.policy == self.first else {}
 
-    def load_state_dict(self, state: State) -> None:
-        """Restore the replay and start a rollout; raise CheckpointError if the state does not fit."""
-        if self.policy == self.first:
-            self.replay.load_state_dict(state)
-        self.rollout.clear()
+    def _load_replay(self, state: State) -> None:
+        if self.view.policy == self.first:
+            super()._load_replay(state)

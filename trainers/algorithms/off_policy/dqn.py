@@ -8,7 +8,6 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from functools import partial
 from typing import Any
 
 import torch
@@ -16,27 +15,17 @@ from torch import Tensor, nn
 
 from gpu_envs.errors import ConfigError
 from gpu_envs.utils.settings import check_settings, setting
-from trainers.algorithms.learner import CentralInput
-from trainers.algorithms.off_policy.kernel_actor import KernelActing
-from trainers.algorithms.off_policy.q_learning import QConfig, best_value, explore, linear_schedule
-from trainers.algorithms.off_policy.replay_learner import mean_metrics
-from trainers.base.captured_updates import CapturedUpdates
-from trainers.base.gradients import LOCAL_REDUCER, GradientReducer
+from trainers.algorithms.off_policy.kernel_acting import KernelActing
+from trainers.algorithms.off_policy.q_learning import QConfig, QLearner, best_value, explore
+from trainers.base.gradients import linear_schedule
 from trainers.base.learner_spec import LearnerSpec
-from trainers.base.optimizers import make_adam, set_learning_rate
-from trainers.base.random_streams import SingleStream, stream_of_shard
-from trainers.base.serialization import check_tensors
-from trainers.base.state import State, load_state, save_state, select_prefix
-from trainers.base.transition import Transition
 from trainers.buffers.replay_buffer import PRIORITY, Fields, ReplayBuffer
 from trainers.buffers.returns import n_step
-from trainers.buffers.rollout_buffer import RolloutBuffer, final_obs_capacity
+from trainers.buffers.rollout_buffer import RolloutBuffer
 from trainers.models.action_heads import GreedyHead, greedy_spec
 from trainers.models.networks import Network, polyak_update, target_copy
 from trainers.models.normalization import ObservationNormalizer, masked_mean
-from trainers.models.policy import Policy, freeze_policy, mask_spec
-
-__all__ = ["DQN", "DQNConfig"]
+from trainers.models.policy import mask_spec
 
 
 @dataclass(frozen=True)
@@ -57,11 +46,9 @@ class DQNConfig(QConfig):
     def __post_init__(self) -> None:
         """Raise ConfigError for the first invalid setting."""
         check_settings(self, "learner.")
-        if self.network == "gru":
-            raise ConfigError("learner.network: expected 'mlp' or 'cnn' for dqn and iql, got 'gru'; use qmix or ppo")
 
 
-class DQN(KernelActing):
+class DQN(KernelActing, QLearner):
     """Learner of DQN. `update` moves the rollout's steps to the replay and takes gradient steps.
 
     In turn-based games, the reward of a decision is the sum of its agent's rewards until its next decision or the end
@@ -70,25 +57,17 @@ class DQN(KernelActing):
     are unknown.
     """
 
-    central_input: CentralInput = None
-    reducer: GradientReducer = LOCAL_REDUCER
-    kernel_methods = ("act", "observe")
-    exploration = ("epsilon",)
+    kernel_methods: tuple[str, ...] = ("act", "observe")
+    exploration: tuple[str, ...] = ("epsilon",)
+    carries = "pending"
+    config: DQNConfig
+    """Settings of the learner."""
 
     def __init__(self, config: DQNConfig, spec: LearnerSpec) -> None:
         """Build networks and buffers; raise ConfigError if DQN does not support the spec or the replay does not fit."""
         if spec.turn_based and config.n_step > 1:
             raise ConfigError(f"learner.n_step: expected 1 for turn-based games, got {config.n_step}")
-        self.config: DQNConfig = config
-        self.learner_spec = spec
-        self.total_steps: int = spec.total_steps
-        self.has_action_mask: bool = spec.has_action_mask
-        self.device: torch.device = torch.device(spec.device)
-        self.steps = 0
-        self.gradient_steps = 0
-        self.generator: torch.Generator = torch.Generator(self.device).manual_seed(spec.seed)
-        self.stream: SingleStream = stream_of_shard(self.generator, spec.shard)
-        self.num_envs_total: int = spec.num_envs_total
+        super().__init__(config, spec)
         width, shape = spec.obs_width, (spec.num_envs, spec.num_agents)
         self.spec: dict[str, Any] = {
             **config.spec(width, spec.layout),
@@ -97,26 +76,19 @@ class DQN(KernelActing):
         }
         (choices,) = self.spec["action"]["sizes"]
         self.head: GreedyHead = GreedyHead(choices, config.dueling)
-        self.normalizer: ObservationNormalizer = ObservationNormalizer(width)
+        self.normalizer: ObservationNormalizer = ObservationNormalizer(width, self.spec)
         self.actor: Network = Network(self.spec, self.head.num_params, 1.0, torch.Generator().manual_seed(spec.seed))
+        self.actor.check_feedforward("dqn and iql")
         self.target: Network = target_copy(self.actor)
-        self.net: torch.nn.ModuleDict = nn.ModuleDict(
+        self.net: nn.ModuleDict = nn.ModuleDict(
             {"normalizer": self.normalizer, "actor": self.actor, "target": self.target}
         )
         self.net.to(self.device)
-        adam = make_adam(self.actor.parameters(), config.learning_rate, spec.captured, eps=1e-5)
-        self.optimizers: dict[str, torch.optim.Optimizer] = {"adam": adam}
-        # on the device, so that captured rollouts and gradient steps see their changes
-        self.epsilon: Tensor = torch.full((), config.epsilon, device=self.device)
+        self._optimize(self.actor.parameters())
+        # on the device, so that captured gradient steps see its changes
         self.beta: Tensor = torch.full((), config.priority_beta, device=self.device)
-        self.updates: CapturedUpdates = CapturedUpdates(
-            spec.captured, self, lambda: (*self.replay.buffers.values(),), self._changed_priorities
-        )
-        capacity = final_obs_capacity(
-            config.rollout_length, spec.time_limit, shape[0] * shape[1], config.truncation_capacity
-        )
-        self.rollout: RolloutBuffer = RolloutBuffer(
-            config.rollout_length, shape, width, (), torch.int64, capacity, self.device
+        self.rollout: RolloutBuffer = RolloutBuffer.for_learner(
+            spec, self.head, config.rollout_length, config.truncation_capacity
         )
         fields, least = self._fields(shape[1], width, choices), max(config.rollout_length, config.n_step)
         self.replay: ReplayBuffer = ReplayBuffer(config.replay_size, shape[0], fields, self.device, least, spec.shard)
@@ -155,29 +127,20 @@ class DQN(KernelActing):
         self.rollout.store_action(action)
         return action
 
-    def observe(self, transition: Transition) -> None:
-        """Store the results of the last actions."""
-        self.rollout.end_step(transition)
-
-    def update(self) -> dict[str, Tensor]:
-        """Move the rollout to the replay and learn from it once it holds enough steps; return metrics."""
-        c, r = self.config, self.rollout
-        if not self.updates.enabled:  # otherwise the trainer does, with the metrics
-            r.check()
+    def _normalize(self) -> None:
+        r = self.rollout
         decided = r.valid if r.to_move is None else r.valid & r.to_move[:-1]
-        if c.normalize_obs:
-            self.normalizer.update(r.obs, decided, self.reducer.sum)
-        self._store(self._complete() if self.pending else self._each_step())
-        self.steps += r.length * self.num_envs_total
-        r.clear()
-        metrics = {"epsilon": self.epsilon.clone()}
-        progress = self.steps / self.total_steps
-        set_learning_rate(self.optimizers["adam"], linear_schedule(c.learning_rate, c.learning_rate_final, progress))
-        if self.steps >= c.learning_starts and self.replay.filled >= c.n_step:
-            self.beta.fill_(linear_schedule(c.priority_beta, 1.0, progress))
-            metrics |= mean_metrics([self._gradient_step() for _ in range(c.updates)])
-        self.epsilon.fill_(c.epsilon_at(progress))
-        return metrics
+        self.normalizer.update(r.obs, decided, self.reducer.sum)
+
+    def _begin_learning(self, progress: float) -> dict[str, Tensor]:
+        self.beta.fill_(linear_schedule(self.config.priority_beta, 1.0, progress))
+        return super()._begin_learning(progress)
+
+    def _can_learn(self) -> bool:
+        return self.replay.filled >= self.config.n_step
+
+    def _carried(self) -> dict[str, Tensor]:
+        return self.pending
 
     def _each_step(self) -> dict[str, Tensor]:
         """Return the rollout's transitions (T, E, n, ...), for agents that act at every step."""
@@ -205,9 +168,10 @@ class DQN(KernelActing):
             p["open"] = is_open & ~steps["valid"][t] & ~done
         return {**steps, "next_obs": r.all_obs[1:], "terminated": r.terminated}
 
-    def _store(self, steps: dict[str, Tensor]) -> None:
-        """Append transitions to the replay, with zeros in invalid entries."""
-        valid, replay = steps["valid"], self.replay
+    def _store_rollout(self) -> None:
+        """Append the rollout's transitions to the replay, with zeros in invalid entries."""
+        steps, replay = self._complete() if self.pending else self._each_step(), self.replay
+        valid = steps["valid"]
         follows = (valid & ~steps["terminated"]).unsqueeze(-1)
         steps["obs"] = steps["obs"].masked_fill(~valid.unsqueeze(-1), 0.0)
         steps["next_obs"] = steps["next_obs"].masked_fill(~follows, 0.0)
@@ -220,15 +184,8 @@ class DQN(KernelActing):
             steps[PRIORITY] = torch.where(top > 0, top, 1.0) * valid.any(-1)
         replay.add(steps)
 
-    def _changed_priorities(self) -> Sequence[Tensor]:
-        """Return the priorities, which gradient steps change."""
+    def _changed_replay(self) -> Sequence[Tensor]:
         return (self.replay.buffers[PRIORITY],) if self.config.prioritized else ()
-
-    def _gradient_step(self) -> dict[str, Tensor]:
-        """Take one gradient step, and move the target network if it is due; both are captured on a GPU."""
-        self.gradient_steps += 1
-        moves_target = self.gradient_steps % self.config.target_every == 0
-        return self.updates.captured(f"target {moves_target}", partial(self._minibatch_step, moves_target))()
 
     def _minibatch_step(self, move_target: bool) -> dict[str, Tensor]:
         """Take one Adam step on the Huber loss of sampled steps (B, n)."""
@@ -269,26 +226,3 @@ class DQN(KernelActing):
         prefer = self.head.values(self.actor(next_obs)) if c.double else values
         mask = buffers["next_mask"][index] if self.has_action_mask else None
         return returns + discount * best_value(values, prefer, mask), is_known
-
-    def policy(self) -> Policy:
-        """Return a frozen copy of the network with its normalizer; it takes the best action."""
-        return freeze_policy(self)
-
-    def state_dict(self) -> State:
-        """Return networks, Adam, counters, generator, pending decisions and the replay, between rollouts."""
-        state = save_state(
-            self.net, self.optimizers, self.generator, steps=self.steps, gradient_steps=self.gradient_steps
-        )
-        pending = {f"pending.{name}": tensor for name, tensor in self.pending.items()}
-        return {**state, **pending, **self.replay.state_dict()}
-
-    def load_state_dict(self, state: State) -> None:
-        """Restore the result of `state_dict`; raise CheckpointError at the first mismatch."""
-        counters = load_state(state, self.net, self.optimizers, self.generator, "steps", "gradient_steps")
-        self.steps: int = counters["steps"]
-        self.gradient_steps: int = counters["gradient_steps"]
-        pending = check_tensors("learner state pending", select_prefix(state, "pending."), self.pending)
-        self.pending = {name: tensor.to(self.device, copy=True) for name, tensor in pending.items()}
-        self.replay.load_state_dict(state)
-        self.epsilon.fill_(self.config.epsilon_at(self.steps / self.total_steps))
-        self.rollout.clear()

@@ -1,19 +1,23 @@
-"""Settings, exploration and target networks of algorithms that learn action values."""
+"""What DQN, VDN and QMIX share: settings, exploration, targets, and the schedule of gradient steps."""
 
 from __future__ import annotations
 
+from abc import abstractmethod
+from collections.abc import Iterable
 from dataclasses import dataclass
+from functools import partial
 
 import torch
-from torch import Tensor
+from torch import Tensor, nn
 
 from gpu_envs.utils.settings import setting
-from trainers.base.gradients import linear_schedule
+from trainers.algorithms.off_policy.replay_learner import ReplayLearner
+from trainers.base.gradients import Schedule, find_schedule
+from trainers.base.learner_spec import LearnerSpec
+from trainers.base.optimizers import make_adam, set_learning_rate
 from trainers.base.random_streams import Stream, uniform
-from trainers.models.discrete_heads import legal
+from trainers.models.action_heads import legal
 from trainers.models.networks import NetworkConfig
-
-__all__ = ["QConfig", "best_value", "explore"]
 
 
 @dataclass(frozen=True)
@@ -35,7 +39,10 @@ class QConfig(NetworkConfig):
     learning_rate: float = setting(1e-3, gt=0)
     """Step size of Adam at the start. Lower it if training is unstable."""
     learning_rate_final: float = setting(1e-4, ge=0)
-    """Step size of Adam after `total_steps`, reached linearly."""
+    """Step size of Adam after `total_steps`, reached along `schedule`."""
+    schedule: str = setting("linear", choices=("linear",), by_name=True)
+    """Way of every setting NAME to NAME_final: "linear", or "module:NAME", a function from progress in [0, 1] to the
+    share of the way."""
     gamma: float = setting(0.99, ge=0, le=1)
     """Discount per step, in [0, 1]. Raise it for longer horizons."""
     double: bool = True
@@ -60,9 +67,41 @@ class QConfig(NetworkConfig):
     """Mean number of truncations per agent and rollout that the buffer of final observations holds.
     Fractions are rounded up. None: one more than the time limit causes, at least 2. Raise it if a rollout overflows."""
 
-    def epsilon_at(self, progress: float) -> float:
-        """Return the probability of a random action at a fraction of `total_steps`."""
-        return linear_schedule(self.epsilon, self.epsilon_final, progress / self.epsilon_fraction)
+
+class QLearner(ReplayLearner):
+    """Learner of action values. A subclass defines `_minibatch_step`."""
+
+    def __init__(self, config: QConfig, spec: LearnerSpec) -> None:
+        """Set the device, the random streams and the probability of random actions."""
+        super().__init__(config, spec)
+        self.scheduled: Schedule = find_schedule("learner.schedule", config.schedule)
+        # on the device, so that captured rollouts see its changes
+        self.epsilon: Tensor = torch.full((), config.epsilon, device=self.device)
+
+    def _optimize(self, parameters: Iterable[nn.Parameter]) -> None:
+        c, captured = self.config, self.learner_spec.captured
+        self.optimizers: dict[str, torch.optim.Optimizer] = {
+            "adam": make_adam(parameters, c.learning_rate, captured, eps=1e-5)
+        }
+
+    def _begin_learning(self, progress: float) -> dict[str, Tensor]:
+        c = self.config
+        set_learning_rate(self.optimizers["adam"], self.scheduled(c.learning_rate, c.learning_rate_final, progress))
+        return {"epsilon": self.epsilon.clone()}
+
+    def _schedule(self) -> None:
+        c, progress = self.config, self.steps / self.total_steps
+        self.epsilon.fill_(self.scheduled(c.epsilon, c.epsilon_final, progress / c.epsilon_fraction))
+
+    def _learn(self) -> dict[str, Tensor]:
+        """Take one gradient step, and move the target networks if it is due; both are captured on a GPU."""
+        self.gradient_steps += 1
+        moves_target = self.gradient_steps % self.config.target_every == 0
+        return self.updates.captured(f"target {moves_target}", partial(self._minibatch_step, moves_target))()
+
+    @abstractmethod
+    def _minibatch_step(self, move_target: bool) -> dict[str, Tensor]:
+        """Take one step of Adam on sampled steps, and move the target networks if `move_target` is set."""
 
 
 def explore(values: Tensor, mask: Tensor | None, epsilon: Tensor, stream: Stream) -> Tensor:

@@ -8,8 +8,8 @@ when the window was played, as in R2D2 (Kapturowski et al. 2019, section 3).
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
-from functools import partial
 from typing import Any
 
 import torch
@@ -18,25 +18,14 @@ from torch import Tensor, nn
 from gpu_envs.errors import ConfigError
 from gpu_envs.utils.settings import check_settings, setting
 from trainers.algorithms.learner import CentralInput
-from trainers.algorithms.off_policy.mixers import QMIXMixer, VDNMixer
-from trainers.algorithms.off_policy.q_learning import QConfig, best_value, explore, linear_schedule
-from trainers.algorithms.off_policy.replay_learner import mean_metrics
-from trainers.base.captured_updates import CapturedUpdates
-from trainers.base.gradients import LOCAL_REDUCER, GradientReducer
+from trainers.algorithms.off_policy.q_learning import QConfig, QLearner, best_value, explore
 from trainers.base.learner_spec import LearnerSpec
-from trainers.base.optimizers import make_adam, set_learning_rate
-from trainers.base.random_streams import SingleStream, stream_of_shard
-from trainers.base.serialization import check_tensors
-from trainers.base.state import State, load_state, save_state, select_prefix
-from trainers.base.transition import Transition
 from trainers.buffers.replay_buffer import ReplayBuffer
-from trainers.buffers.rollout_buffer import RolloutBuffer, final_obs_capacity
+from trainers.buffers.rollout_buffer import RolloutBuffer
 from trainers.models.action_heads import GreedyHead, greedy_spec
-from trainers.models.networks import Network, actor_width, polyak_update, target_copy, with_ids
+from trainers.models.networks import RECURRENT, Network, actor_width, mlp, polyak_update, target_copy, with_ids
 from trainers.models.normalization import ObservationNormalizer, masked_mean
-from trainers.models.policy import Policy, freeze_policy, mask_spec
-
-__all__ = ["QMIX", "QMIXConfig"]
+from trainers.models.policy import mask_spec
 
 
 @dataclass(frozen=True)
@@ -47,10 +36,10 @@ class QMIXConfig(QConfig):
     """Team value: "vdn" sums the agents' values, "qmix" learns a monotonic mixing network."""
     mixer_width: int = setting(32, ge=1, requires={"mixer": "qmix"})
     """Width of QMIX's hidden layers."""
-    window: int = setting(16, ge=1, requires={"network": "gru"})
-    """GRU only: consecutive steps per training window."""
-    burn_in: int = setting(4, ge=0, requires={"network": "gru"})
-    """GRU only: steps before each window that only recompute the hidden state, because older weights stored it.
+    window: int = setting(16, ge=1, requires={"network": RECURRENT})
+    """With a hidden state only: consecutive steps per training window."""
+    burn_in: int = setting(4, ge=0, requires={"network": RECURRENT})
+    """With a hidden state only: steps before each window that only recompute it, because older weights stored it.
     Raise it if windows are shorter than the time over which policies must remember."""
 
     def __post_init__(self) -> None:
@@ -63,7 +52,47 @@ class QMIXConfig(QConfig):
         return "state" if self.mixer == "qmix" else None
 
 
-class QMIX:
+class VDNMixer(nn.Module):
+    """Mixer of VDN: a sum."""
+
+    def forward(self, values: Tensor, state: Tensor | None) -> Tensor:
+        """Sum (..., n) over agents."""
+        return values.sum(-1)
+
+
+class QMIXMixer(nn.Module):
+    """Mixer of QMIX: a network of two layers whose nonnegative weights are linear functions of the state.
+
+    At the start the team value rises with each agent's value with a slope of about 1, as VDN's does, whatever the
+    widths. With slopes of 10 and more the values grow without bound in SMAX-v0.
+
+    Source: Rashid et al. 2018, "QMIX: Monotonic Value Function Factorisation", section 4 and figure 2.
+    """
+
+    def __init__(self, agents: int, state_width: int, width: int, generator: torch.Generator) -> None:
+        """Build n agents, state width S and hidden width; a CPU generator draws the weights."""
+        super().__init__()
+        self.agents = agents
+
+        def weights(outputs: int) -> nn.Sequential:
+            """Build a layer whose absolute outputs are about sqrt(1 / width) for a normalized state."""
+            gain = math.sqrt(math.pi / (2 * width)) * max(1.0, math.sqrt(outputs / state_width))
+            return mlp([state_width, outputs], "relu", gain, generator)
+
+        self.first: torch.nn.Sequential = weights(agents * width)
+        self.first_bias: torch.nn.Sequential = mlp([state_width, width], "relu", 1.0, generator)
+        self.second: torch.nn.Sequential = weights(width)
+        self.second_bias: torch.nn.Sequential = mlp([state_width, width, 1], "relu", 1.0, generator)
+
+    def forward(self, values: Tensor, state: Tensor) -> Tensor:
+        """Map values (..., n) and states (..., S) to team values (...)."""
+        weights = self.first(state).abs().unflatten(-1, (self.agents, -1))
+        hidden = nn.functional.elu((values.unsqueeze(-2) @ weights).squeeze(-2) + self.first_bias(state))
+        team = (hidden * self.second(state).abs()).sum(-1) + self.second_bias(state).squeeze(-1)
+        return team.to(state.dtype)  # autocast returns bfloat16
+
+
+class QMIX(QLearner):
     """Learner of VDN and QMIX for a team, the n agents of its policy.
 
     The team's reward is the mean of its agents' rewards, which is each agent's reward if they share one. A dead agent
@@ -71,7 +100,9 @@ class QMIX:
     that cut an agent are left out, as the legal actions after them are unknown.
     """
 
-    reducer: GradientReducer = LOCAL_REDUCER
+    carries = "carried"
+    config: QMIXConfig
+    """Settings of the learner."""
 
     def __init__(self, config: QMIXConfig, spec: LearnerSpec) -> None:
         """Build networks and buffers; raise ConfigError if agents take turns or the replay does not fit."""
@@ -79,16 +110,8 @@ class QMIX:
             raise ConfigError(
                 "vdn and qmix: expected agents that all act at every step, got a turn-based game; use iql or ppo"
             )
-        self.config: QMIXConfig = config
-        self.total_steps: int = spec.total_steps
-        self.has_action_mask: bool = spec.has_action_mask
+        super().__init__(config, spec)
         self.central_input: CentralInput = config.central_input
-        self.device: torch.device = torch.device(spec.device)
-        self.steps = 0
-        self.gradient_steps = 0
-        self.generator: torch.Generator = torch.Generator(self.device).manual_seed(spec.seed)
-        self.stream: SingleStream = stream_of_shard(self.generator, spec.shard)
-        self.num_envs_total: int = spec.num_envs_total
         weights = torch.Generator().manual_seed(spec.seed)
         envs, agents, width = spec.num_envs, spec.num_agents, spec.obs_width
         self.ids: int = agents if agents > 1 else 0
@@ -100,7 +123,7 @@ class QMIX:
         }
         (choices,) = self.spec["action"]["sizes"]
         self.head: GreedyHead = GreedyHead(choices, dueling=False)
-        self.normalizer: ObservationNormalizer = ObservationNormalizer(width)
+        self.normalizer: ObservationNormalizer = ObservationNormalizer(width, self.spec)
         self.state_width: int = spec.state_width if config.mixer == "qmix" else 0
         if config.mixer == "qmix" and not self.state_width:
             raise ConfigError("learner.mixer='qmix': expected an environment with a global state; use vdn")
@@ -116,18 +139,14 @@ class QMIX:
         normalizers = {"normalizer": self.normalizer}
         if self.state_width:
             normalizers["state_normalizer"] = self.state_normalizer
-        self.net: torch.nn.ModuleDict = nn.ModuleDict({"learned": learned, **targets, **normalizers})
+        self.net: nn.ModuleDict = nn.ModuleDict({"learned": learned, **targets, **normalizers})
         self.net.to(self.device)
-        adam = make_adam(learned.parameters(), config.learning_rate, spec.captured, eps=1e-5)
-        self.optimizers: dict[str, torch.optim.Optimizer] = {"adam": adam}
-        self.updates: CapturedUpdates = CapturedUpdates(spec.captured, self, lambda: (*self.replay.buffers.values(),))
-        self.epsilon: Tensor = torch.full((), config.epsilon, device=self.device)
+        self._optimize(learned.parameters())
         self.hidden_state: Tensor = torch.zeros((envs, agents, self.actor.hidden_width), device=self.device)
         self.burn_in: int = config.burn_in if self.actor.hidden_width else 0
         self.window: int = self.burn_in + config.window if self.actor.hidden_width else 1
-        capacity = final_obs_capacity(config.rollout_length, spec.time_limit, envs * agents, config.truncation_capacity)
-        self.rollout: RolloutBuffer = RolloutBuffer(
-            config.rollout_length, (envs, agents), width, (), torch.int64, capacity, self.device
+        self.rollout: RolloutBuffer = RolloutBuffer.for_learner(
+            spec, self.head, config.rollout_length, config.truncation_capacity
         )
         per_agent, flag = (agents, width), torch.bool
         fields = {
@@ -171,33 +190,20 @@ class QMIX:
         self.rollout.store_action(action)
         return action
 
-    def observe(self, transition: Transition) -> None:
-        """Store the results of the last actions."""
-        self.rollout.end_step(transition)
-
     def _inputs(self, obs: Tensor) -> Tensor:
         """Return the network inputs of observations (..., n, D)."""
         return with_ids(self.normalizer(obs), self.ids)
 
-    def update(self) -> dict[str, Tensor]:
-        """Move the rollout to the replay and learn from it once it holds enough steps; return metrics."""
-        c, r = self.config, self.rollout
-        if not self.updates.enabled:  # otherwise the trainer does, with the metrics
-            r.check()
-        if c.normalize_obs:
-            self.normalizer.update(r.obs, r.valid, self.reducer.sum)
-            if r.state is not None:
-                self.state_normalizer.update(r.state[:-1], r.valid.any(-1), self.reducer.sum)
+    def _normalize(self) -> None:
+        super()._normalize()
+        if (r := self.rollout).state is not None:
+            self.state_normalizer.update(r.state[:-1], r.valid.any(-1), self.reducer.sum)
+
+    def _can_learn(self) -> bool:
+        return self.replay.filled >= self.window
+
+    def _store_rollout(self) -> None:
         self.replay.add(self._team_steps())
-        self.steps += r.length * self.num_envs_total
-        r.clear()
-        metrics = {"epsilon": self.epsilon.clone()}
-        progress = self.steps / self.total_steps
-        set_learning_rate(self.optimizers["adam"], linear_schedule(c.learning_rate, c.learning_rate_final, progress))
-        if self.steps >= c.learning_starts and self.replay.filled >= self.window:
-            metrics |= mean_metrics([self._gradient_step() for _ in range(c.updates)])
-        self.epsilon.fill_(c.epsilon_at(progress))
-        return metrics
 
     def _team_steps(self) -> dict[str, Tensor]:
         """Return the rollout as steps of the team, (T, E, ...), with zeros in invalid entries."""
@@ -226,12 +232,6 @@ class QMIX:
             steps["hidden_state"] = self.remembered.masked_fill(~r.valid.unsqueeze(-1), 0.0)
         return steps
 
-    def _gradient_step(self) -> dict[str, Tensor]:
-        """Take one gradient step, and move the target networks if it is due; both are captured on a GPU."""
-        self.gradient_steps += 1
-        moves_target = self.gradient_steps % self.config.target_every == 0
-        return self.updates.captured(f"target {moves_target}", partial(self._minibatch_step, moves_target))()
-
     def _minibatch_step(self, move_target: bool) -> dict[str, Tensor]:
         """Take one Adam step on the squared error of the team values, over sampled windows (L, B)."""
         c = self.config
@@ -245,13 +245,15 @@ class QMIX:
             else None
         )
         batch = {name: values[self.burn_in :] for name, values in batch.items()}
-        hidden_state = past and self._remember(self.actor, *past)
-        values = self._values(self.actor, inputs[self.burn_in :], hidden_state)
+        if past is None:
+            values, hidden_state = self.actor(inputs), None
+        else:
+            values, hidden_state = self._unroll(self.actor, *past)
         value = values.gather(-1, batch["action"].unsqueeze(-1)).squeeze(-1).masked_fill(~batch["valid"], 0.0)
         team = self.mixer(value, self._state(batch, "state"))
         with torch.no_grad():
             next_inputs = next_inputs[self.burn_in :]
-            next_values = self.target_actor.step(next_inputs, past and self._remember(self.target_actor, *past))[0]
+            next_values = self.target_actor.step(next_inputs, past and self._unroll(self.target_actor, *past)[1])[0]
             prefer = self.actor.step(next_inputs, hidden_state)[0] if c.double else next_values
             best = best_value(next_values, prefer, batch.get("next_mask")).masked_fill(~batch["follows"], 0.0)
             following = self.target_mixer(best, self._state(batch, "next_state"))
@@ -268,8 +270,8 @@ class QMIX:
     def _state(self, batch: dict[str, Tensor], name: str) -> Tensor | None:
         return self.state_normalizer(batch[name]) if self.state_width else None
 
-    def _remember(self, actor: Network, start: Tensor, inputs: Tensor, begins: Tensor) -> Tensor:
-        """Return the hidden states (L', B, n, H) after each step of windows, without the burn-in.
+    def _unroll(self, actor: Network, start: Tensor, inputs: Tensor, begins: Tensor) -> tuple[Tensor, Tensor]:
+        """Return values (L', B, n, choices) and hidden states (L', B, n, H) of windows, without the burn-in.
 
         Args:
             actor: The recurrent network.
@@ -282,42 +284,10 @@ class QMIX:
         hidden_state, burn_in = start.flatten(0, 1), self.burn_in
         if burn_in:
             with torch.no_grad():
-                hidden_state = actor.hidden_states(rows[:burn_in], hidden_state, begins[:burn_in])[-1]
-        remembered = actor.hidden_states(rows[burn_in:], hidden_state, begins[burn_in:])
-        return remembered.view(length - burn_in, count, agents, start.shape[-1])
-
-    @staticmethod
-    def _values(actor: Network, inputs: Tensor, hidden_state: Tensor | None) -> Tensor:
-        """Return values (L, B, n, choices) of inputs, or of hidden states for a GRU."""
-        return actor(inputs) if hidden_state is None else actor.out(hidden_state).to(inputs.dtype)
-
-    def policy(self) -> Policy:
-        """Return a frozen copy of the agents' network with its normalizer; it takes the best actions."""
-        return freeze_policy(self)
+                hidden_state = actor.unroll(rows[:burn_in], hidden_state, begins[:burn_in])[1][-1]
+        values, remembered = actor.unroll(rows[burn_in:], hidden_state, begins[burn_in:])
+        shape = (length - burn_in, count, agents)
+        return values.view(*shape, values.shape[-1]), remembered.view(*shape, remembered.shape[-1])
 
     def _carried(self) -> dict[str, Tensor]:
-        """Return the state carried from one rollout to the next."""
         return {"hidden_state": self.hidden_state, "episode_starts": self.rollout.episode_starts[0]}
-
-    def state_dict(self) -> State:
-        """Return networks, Adam, counters, generator, hidden states and the replay, between rollouts."""
-        state = save_state(
-            self.net, self.optimizers, self.generator, steps=self.steps, gradient_steps=self.gradient_steps
-        )
-        return {
-            **state,
-            **{f"carried.{name}": tensor for name, tensor in self._carried().items()},
-            **self.replay.state_dict(),
-        }
-
-    def load_state_dict(self, state: State) -> None:
-        """Restore the result of `state_dict`; raise CheckpointError at the first mismatch."""
-        counters = load_state(state, self.net, self.optimizers, self.generator, "steps", "gradient_steps")
-        self.steps: int = counters["steps"]
-        self.gradient_steps: int = counters["gradient_steps"]
-        self.rollout.clear()
-        carried = self._carried()
-        for name, tensor in check_tensors("learner state carried", select_prefix(state, "carried."), carried).items():
-            carried[name].copy_(tensor)
-        self.replay.load_state_dict(state)
-        self.epsilon.fill_(self.config.epsilon_at(self.steps / self.total_steps))

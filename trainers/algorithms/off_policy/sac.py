@@ -21,33 +21,18 @@ import torch
 from torch import Tensor, nn
 
 from gpu_envs.utils.settings import setting
-from trainers.algorithms.off_policy.replay_learner import (
-    COPIED_FIELDS,
-    ReplayConfig,
-    ReplayLearner,
-    ReplayStore,
-    critic_step,
-    critic_values,
-)
+from trainers.algorithms.off_policy.critic_learner import COPIED_FIELDS, CriticConfig, CriticLearner
 from trainers.base.learner_spec import LearnerSpec
 from trainers.base.optimizers import make_adam
 from trainers.base.random_streams import SingleStream
-from trainers.base.state import State, load_state, save_state
-from trainers.buffers.rollout_buffer import RolloutBuffer
 from trainers.models.action_heads import CategoricalHead, TanhGaussianHead, action_spec, make_head
 from trainers.models.networks import Network, polyak_update, target_copy
 from trainers.models.normalization import ObservationNormalizer, masked_mean
-from trainers.models.policy import Policy, freeze_policy, mask_spec
-
-__all__ = [
-    "SAC",
-    "SACConfig",
-    "entropy_of",
-]
+from trainers.models.policy import mask_spec
 
 
 @dataclass(frozen=True)
-class SACConfig(ReplayConfig):
+class SACConfig(CriticConfig):
     """Settings of SAC. Entropies are in nats, for continuous actions with respect to the box [-1, 1]."""
 
     names = "sac"
@@ -62,16 +47,18 @@ class SACConfig(ReplayConfig):
     Christodoulou 2019 uses 0.98, a nearly uniform policy."""
 
 
-class SAC(ReplayLearner):
+class SAC(CriticLearner):
     """Learner of SAC. Critics value observations together with action codes."""
 
-    kernel_methods = ("act", "observe")
-    exploration = ("exploring",)
+    kernel_methods: tuple[str, ...] = ("act", "observe")
+    exploration: tuple[str, ...] = ("exploring",)
+    counters: tuple[str, ...] = ("steps",)
+    config: SACConfig
+    """Settings of the learner."""
 
     def __init__(self, config: SACConfig, spec: LearnerSpec) -> None:
         """Build networks and buffers."""
-        super().__init__(spec)
-        self.config = config
+        super().__init__(config, spec)
         weights = torch.Generator().manual_seed(spec.seed)
         action = action_spec(spec.action_space, box="tanh_gaussian")
         head = make_head(action)
@@ -85,16 +72,17 @@ class SAC(ReplayLearner):
             **mask_spec(spec.has_action_mask),
             "action": action,
         }
-        self.normalizer: ObservationNormalizer = ObservationNormalizer(spec.obs_width)
+        self.normalizer: ObservationNormalizer = ObservationNormalizer(spec.obs_width, self.spec)
         self.actor: Network = Network(self.spec, head.num_params, 0.01, weights)
+        self.actor.check_feedforward(config.names)
         code_width, values = (0, head.code_width) if self.values_all_choices else (head.code_width, 1)
-        self.critics: torch.nn.ModuleList = nn.ModuleList(
+        self.critics: nn.ModuleList = nn.ModuleList(
             [self._make_critic(spec, code_width, values, weights) for _ in range(2)]
         )
         self.target_critics: torch.nn.ModuleList = target_copy(self.critics)
         self.log_temperature: torch.nn.Parameter = nn.Parameter(torch.tensor(math.log(config.temperature)))
         parts = {"normalizer": self.normalizer, "head": head, "actor": self.actor, "critics": self.critics}
-        self.net: torch.nn.ModuleDict = nn.ModuleDict({**parts, "target_critics": self.target_critics})
+        self.net: nn.ModuleDict = nn.ModuleDict({**parts, "target_critics": self.target_critics})
         self.net.register_parameter("log_temperature", self.log_temperature)
         self.net.to(self.device)
         learned = {"actor": self.actor.parameters(), "critic": self.critics.parameters()}
@@ -102,21 +90,9 @@ class SAC(ReplayLearner):
         self.optimizers: dict[str, torch.optim.Optimizer] = {
             name: make_adam(parameters, config.learning_rate, spec.captured) for name, parameters in learned.items()
         }
-        self.experience = self._make_experience(spec)
-        self.rollout: RolloutBuffer = self.experience.rollout
+        self._allocate()
         # on the device, and changed only between rollouts, so that a rollout can be captured as a CUDA graph
         self.exploring: Tensor = torch.full((), config.learning_starts > 0, device=self.device)
-
-    def _make_critic(self, spec: LearnerSpec, code_width: int, values: int, weights: torch.Generator) -> Network:
-        """Build a critic of situations and codes of width `code_width`, with `values` outputs."""
-        return Network(self.config.spec(spec.obs_width + code_width, spec.layout), values, 1.0, weights)
-
-    def _make_experience(self, spec: LearnerSpec) -> ReplayStore:
-        return ReplayStore(self.config, spec, self.head)
-
-    def _values(self, critics: nn.ModuleList, situation: Tensor, code: Tensor | None = None) -> Tensor:
-        """Return both critics' values, (2, B, n) of one action or (2, B, n, choices) of all choices."""
-        return critic_values(critics, situation, code)
 
     @torch.no_grad()
     def act(
@@ -128,7 +104,7 @@ class SAC(ReplayLearner):
     ) -> Tensor:
         """Sample actions, uniformly until `learning_starts`; arguments and shapes as in `Learner.act`."""
         obs, mask = self.rollout.begin_step(obs, mask, to_move, state)
-        params = self.actor(self.normalizer(obs))
+        params = self.actor(self.normalizer(obs), mask)
         code = self.head.relaxed(params, self.stream, mask)[0]
         code = torch.where(self.exploring, self.head.random(params, self.stream, mask), code)
         action = self.head.decode(code)
@@ -143,7 +119,7 @@ class SAC(ReplayLearner):
 
     def _gradient_step(self) -> dict[str, Tensor]:
         """Take one step of critics, policy and temperature, and move the target networks."""
-        batch = self._prepare_batch(self.experience.draw(self.generator))
+        batch = self._prepare_batch(self.draw())
         metrics = self._critic_step(batch) | self._actor_step(batch)
         polyak_update(self.target_critics, self.critics, self.config.tau)
         return metrics
@@ -163,15 +139,20 @@ class SAC(ReplayLearner):
         obs, next_obs = self.normalizer(sampled["obs"]), self.normalizer(sampled["next_obs"])
         inputs |= {"obs": obs, "situation": obs, "next_situation": next_obs}
         inputs["code"] = self.head.encode(sampled["action"])
-        return inputs | self._next(next_obs, self.experience.stream(self.generator, sampled), sampled.get("next_mask"))
+        return inputs | self._next(next_obs, self._noise_stream(sampled), sampled.get("next_mask"))
 
     def _next(self, next_obs: Tensor, stream: SingleStream, next_mask: Tensor | None = None) -> dict[str, Tensor]:
         """Return the policy's actions on normalized observations (B, n, D), see `_prepare_batch`."""
-        params = self.actor(next_obs)
+        params = self.actor(next_obs, next_mask)
         if self.values_all_choices:
             return {"next_table": self._table(params, next_mask)[..., 0, :]}
         code, entropy = self._draw(params, stream, next_mask)
         return {"next_code": code, "next_entropy": entropy}
+
+    @torch.no_grad()
+    def target_actions(self, obs: Tensor, stream: SingleStream, mask: Tensor | None = None) -> tuple[Tensor, Tensor]:
+        """Return codes (B, n, code_width) of the policy's actions on observations (B, n, D), and entropies (B, n)."""
+        return self._draw(self.actor(self.normalizer(obs), mask), stream, mask)
 
     def _table(self, params: Tensor, mask: Tensor | None) -> Tensor:
         """Return log-probabilities (B, n, K, choices) of discrete actions."""
@@ -199,7 +180,7 @@ class SAC(ReplayLearner):
             values = (self._values(self.critics, batch["situation"]) * batch["code"]).sum(-1)
         else:
             values = self._values(self.critics, batch["situation"], batch["code"])
-        return critic_step(values, target, batch["valid"], self.reducer, self.optimizers["critic"], self.config)
+        return self._step_critics(values, target, batch["valid"])
 
     def _actor_step(self, batch: dict[str, Tensor]) -> dict[str, Tensor]:
         """Take one step of the policy on the critics' values and its entropy (eq. 9), and one of the temperature."""
@@ -207,12 +188,12 @@ class SAC(ReplayLearner):
         count = self.reducer.divisor(valid)
         temperature = self.log_temperature.detach().exp()
         self.critics.requires_grad_(False)
-        params = self.actor(batch["obs"])
+        params = self.actor(batch["obs"], mask)
         if self.values_all_choices:
             table, values = self._table(params, mask), self._values(self.critics, batch["situation"]).amin(0)
             entropy, value = entropy_of(table), (table[..., 0, :].exp() * values).sum(-1)
         else:
-            code, entropy = self._draw(params, self.experience.stream(self.generator, batch), mask)
+            code, entropy = self._draw(params, self._noise_stream(batch), mask)
             value = self._values(self.critics, batch["situation"], code).amin(0)
         loss = -masked_mean(value + temperature * entropy, valid, count)
         norm = self.reducer.step(self.optimizers["actor"], loss, c.max_grad_norm)
@@ -233,21 +214,6 @@ class SAC(ReplayLearner):
         if not self.discrete:
             return float(-self.head.code_width)
         return self.config.target_share * entropy_of(self._table(torch.zeros_like(params), mask))
-
-    def policy(self) -> Policy:
-        """Return a frozen copy of the actor with its normalizer."""
-        return freeze_policy(self)
-
-    def state_dict(self) -> State:
-        """Return networks, temperature, optimizers, generator, counter and the replay, between rollouts."""
-        state = save_state(self.net, self.optimizers, self.generator, steps=self.steps)
-        return state | self.experience.state_dict()
-
-    def load_state_dict(self, state: State) -> None:
-        """Restore the result of `state_dict`; raise CheckpointError at the first mismatch."""
-        self.steps: int = load_state(state, self.net, self.optimizers, self.generator, "steps")["steps"]
-        self.experience.load_state_dict(state)
-        self._schedule()
 
 
 def entropy_of(table: Tensor) -> Tensor:

@@ -16,30 +16,26 @@ from torch import Tensor, nn
 
 from gpu_envs.errors import ConfigError
 from gpu_envs.utils.settings import Bounds, setting
-from trainers.algorithms.off_policy.replay_learner import (
-    COPIED_FIELDS,
-    ReplayConfig,
-    ReplayLearner,
-    ReplayStore,
-    critic_step,
-    critic_values,
-)
+from trainers.algorithms.off_policy.critic_learner import COPIED_FIELDS, CriticConfig, CriticLearner
+from trainers.base.gradients import Schedule, find_schedule
 from trainers.base.learner_spec import LearnerSpec
 from trainers.base.optimizers import make_adam
 from trainers.base.random_streams import SingleStream, normal, uniform
-from trainers.base.state import State, load_state, save_state
-from trainers.buffers.rollout_buffer import RolloutBuffer
-from trainers.models.action_heads import CategoricalHead, GaussianHead, action_spec, make_head
-from trainers.models.continuous_heads import TanhGaussianHead, TanhHead
+from trainers.models.action_heads import (
+    CategoricalHead,
+    GaussianHead,
+    TanhGaussianHead,
+    TanhHead,
+    action_spec,
+    make_head,
+)
 from trainers.models.networks import Network, polyak_update, target_copy
 from trainers.models.normalization import ObservationNormalizer, masked_mean
-from trainers.models.policy import Policy, freeze_policy, mask_spec
-
-__all__ = ["TD3", "TD3Config"]
+from trainers.models.policy import mask_spec
 
 
 @dataclass(frozen=True)
-class TD3Config(ReplayConfig):
+class TD3Config(CriticConfig):
     """Settings of TD3. Actions and their noise are scaled to the box [-1, 1]."""
 
     names = "td3 and ddpg"
@@ -55,23 +51,24 @@ class TD3Config(ReplayConfig):
     """Standard deviation of the exploration noise at the start.
     For discrete actions (MADDPG): the probability of a uniformly random action."""
     noise_final: float = setting(0.1, ge=0)
-    """Exploration noise after `total_steps`, reached linearly."""
+    """Exploration noise after `total_steps`, reached along `schedule`."""
+    schedule: str = setting("linear", choices=("linear",), by_name=True)
+    """Way of every setting NAME to NAME_final: "linear", or "module:NAME", a function from progress in [0, 1] to the
+    share of the way."""
 
 
-class TD3(ReplayLearner):
+class TD3(CriticLearner):
     """Learner of TD3. Critics value observations together with action codes. Its policy acts without noise."""
 
-    kernel_methods = ("act", "observe", "_noisy")
-    exploration = ("exploring", "noise")
+    kernel_methods: tuple[str, ...] = ("act", "observe", "_noisy")
+    exploration: tuple[str, ...] = ("exploring", "noise")
 
     def __init__(self, config: TD3Config, spec: LearnerSpec) -> None:
         """Build networks and buffers."""
         if self.central_input is None and not isinstance(spec.action_space, spaces.Box):
             raise ConfigError(f"{config.names}: expected continuous actions, got {spec.action_space}; use sac or dqn")
-        super().__init__(spec)
-        self.config = config
-        self.total_steps: int = spec.total_steps
-        self.gradient_steps = 0
+        super().__init__(config, spec)
+        self.scheduled: Schedule = find_schedule("learner.schedule", config.schedule)
         weights = torch.Generator().manual_seed(spec.seed)
         action = action_spec(spec.action_space, box="tanh")
         head = make_head(action)
@@ -83,40 +80,32 @@ class TD3(ReplayLearner):
             **mask_spec(spec.has_action_mask),
             "action": action,
         }
-        self.normalizer: ObservationNormalizer = ObservationNormalizer(spec.obs_width)
+        self.normalizer: ObservationNormalizer = ObservationNormalizer(spec.obs_width, self.spec)
         self.actor: Network = Network(self.spec, head.num_params, 0.01, weights)
-        self.critics: torch.nn.ModuleList = self._make_critics(spec, weights)
+        self.actor.check_feedforward(config.names)
+        count = 1 + config.twin
+        self.critics: nn.ModuleList = nn.ModuleList(
+            [self._make_critic(spec, head.code_width, 1, weights) for _ in range(count)]
+        )
         self.target_actor: Network = target_copy(self.actor)
         self.target_critics: torch.nn.ModuleList = target_copy(self.critics)
         parts = {"normalizer": self.normalizer, "head": head, "actor": self.actor, "critics": self.critics}
         parts |= {"target_actor": self.target_actor, "target_critics": self.target_critics}
-        self.net: torch.nn.ModuleDict = nn.ModuleDict(parts).to(self.device)
+        self.net: nn.ModuleDict = nn.ModuleDict(parts).to(self.device)
         learned = {"actor": self.actor, "critic": self.critics}
         self.optimizers: dict[str, torch.optim.Optimizer] = {
             name: make_adam(net.parameters(), config.learning_rate, spec.captured) for name, net in learned.items()
         }
-        self.experience = self._make_experience(spec)
-        self.rollout: RolloutBuffer = self.experience.rollout
+        self._allocate()
         # on the device, and changed only between rollouts, so that a rollout can be captured as a CUDA graph
         self.exploring: Tensor = torch.zeros((), dtype=torch.bool, device=self.device)
         self.noise: Tensor = torch.zeros((), device=self.device)
         self._schedule()
 
-    def _make_critics(self, spec: LearnerSpec, weights: torch.Generator) -> nn.ModuleList:
-        network = self.config.spec(spec.obs_width + self.head.code_width, spec.layout)
-        return nn.ModuleList([Network(network, 1, 1.0, weights) for _ in range(1 + self.config.twin)])
-
-    def _make_experience(self, spec: LearnerSpec) -> ReplayStore:
-        return ReplayStore(self.config, spec, self.head)
-
-    def _values(self, critics: nn.ModuleList, situation: Tensor, code: Tensor) -> Tensor:
-        """Return the values (C, B, n) of actions in situations."""
-        return critic_values(critics, situation, code)
-
     def _schedule(self) -> None:
-        c, progress = self.config, min(self.steps / self.total_steps, 1.0)
+        c = self.config
         self.exploring.fill_(self.steps < c.learning_starts)
-        self.noise.fill_(c.noise + progress * (c.noise_final - c.noise))
+        self.noise.fill_(self.scheduled(c.noise, c.noise_final, self.steps / self.total_steps))
 
     @torch.no_grad()
     def act(
@@ -128,7 +117,7 @@ class TD3(ReplayLearner):
     ) -> Tensor:
         """Return noisy actions, uniform until `learning_starts`; arguments and shapes as in `Learner.act`."""
         obs, mask = self.rollout.begin_step(obs, mask, to_move, state)
-        params = self.actor(self.normalizer(obs))
+        params = self.actor(self.normalizer(obs), mask)
         code = self._noisy(self.head.relaxed(params, self.stream, mask)[0], self.noise, None, self.stream)
         at_random = self.exploring
         if self.discrete:
@@ -145,7 +134,7 @@ class TD3(ReplayLearner):
 
     def _gradient_step(self, learn_policy: bool) -> dict[str, Tensor]:
         """Take one step of the critics and, with `learn_policy`, of the policy and the target networks."""
-        batch = self._prepare_batch(self.experience.draw(self.generator))
+        batch = self._prepare_batch(self.draw())
         metrics = self._critic_step(batch)
         if learn_policy:
             metrics |= self._actor_step(batch)
@@ -166,7 +155,7 @@ class TD3(ReplayLearner):
         inputs = {name: sampled[name] for name in COPIED_FIELDS if name in sampled}
         inputs |= {"obs": obs, "situation": obs, "code": self.head.encode(sampled["action"])}
         inputs["next_situation"] = self.normalizer(sampled["next_obs"])
-        stream = self.experience.stream(self.generator, sampled)
+        stream = self._noise_stream(sampled)
         inputs["next_code"], _ = self.target_actions(sampled["next_obs"], stream)
         return inputs
 
@@ -174,7 +163,7 @@ class TD3(ReplayLearner):
     def target_actions(self, obs: Tensor, stream: SingleStream, mask: Tensor | None = None) -> tuple[Tensor, Tensor]:
         """Return noisy codes (B, n, code_width) of the target policy's actions, and entropies (B, n), unused here."""
         c = self.config
-        code, log_prob = self.head.relaxed(self.target_actor(self.normalizer(obs)), stream, mask)
+        code, log_prob = self.head.relaxed(self.target_actor(self.normalizer(obs), mask), stream, mask)
         return self._noisy(code, c.target_noise, c.target_noise_clip, stream), -log_prob
 
     def _noisy(self, code: Tensor, scale: Tensor | float, clip: float | None, stream: SingleStream) -> Tensor:
@@ -190,13 +179,13 @@ class TD3(ReplayLearner):
             next_value = self._values(self.target_critics, batch["next_situation"], batch["next_code"]).amin(0)
             target = batch["reward"] + self.config.gamma * next_value.masked_fill(batch["terminated"], 0.0)
         values = self._values(self.critics, batch["situation"], batch["code"])
-        return critic_step(values, target, batch["valid"], self.reducer, self.optimizers["critic"], self.config)
+        return self._step_critics(values, target, batch["valid"])
 
     def _actor_step(self, batch: dict[str, Tensor]) -> dict[str, Tensor]:
         """Take one step of the policy on the first critic's value."""
         self.critics.requires_grad_(False)
-        params = self.actor(batch["obs"])
-        code, _ = self.head.relaxed(params, self.experience.stream(self.generator, batch), batch.get("mask"))
+        params = self.actor(batch["obs"], batch.get("mask"))
+        code, _ = self.head.relaxed(params, self._noise_stream(batch), batch.get("mask"))
         value = self._values(self.critics[:1], batch["situation"], code)[0]
         valid = batch["valid"]
         loss = masked_mean(self._penalty(params) - value, valid, self.reducer.divisor(valid))
@@ -207,20 +196,3 @@ class TD3(ReplayLearner):
     def _penalty(self, params: Tensor) -> Tensor:
         """Return the penalty (B, n) on a policy's outputs (B, n, ...)."""
         return torch.zeros_like(params[..., 0])
-
-    def policy(self) -> Policy:
-        """Return a frozen copy of the actor with its normalizer."""
-        return freeze_policy(self)
-
-    def state_dict(self) -> State:
-        """Return networks, optimizers, generator, counters and the replay, between rollouts."""
-        counters = {"steps": self.steps, "gradient_steps": self.gradient_steps}
-        return save_state(self.net, self.optimizers, self.generator, **counters) | self.experience.state_dict()
-
-    def load_state_dict(self, state: State) -> None:
-        """Restore the result of `state_dict`; raise CheckpointError at the first mismatch."""
-        counters = load_state(state, self.net, self.optimizers, self.generator, "steps", "gradient_steps")
-        self.steps: int = counters["steps"]
-        self.gradient_steps: int = counters["gradient_steps"]
-        self.experience.load_state_dict(state)
-        self._schedule()

@@ -24,13 +24,4 @@ __all__ = [
     "PPOConfig",
 ]
 
-__getattr__, __dir__ = lazy_exports(
-    __name__,
-    {
-        **dict.fromkeys(("A2C", "A2CConfig"), "trainers.algorithms.on_policy.a2c"),
-        **dict.fromkeys(("APPO", "APPOConfig"), "trainers.algorithms.on_policy.appo"),
-        **dict.fromkeys(("IMPALA", "IMPALAConfig"), "trainers.algorithms.on_policy.impala"),
-        **dict.fromkeys(("PG", "PGConfig"), "trainers.algorithms.on_policy.pg"),
-        **dict.fromkeys(("PPO", "PPOConfig"), "trainers.algorithms.on_policy.ppo"),
-    },
-)
+__getattr__, __dir__ = lazy_exports(__name__)

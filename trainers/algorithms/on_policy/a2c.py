@@ -8,22 +8,19 @@ bootstrapped from the true last observation. Unlike PPO, each rollout is used fo
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any
 
 import torch
+import warp as wp
 from torch import Tensor
 
 from gpu_envs.utils.settings import setting
 from trainers.algorithms.on_policy.actor_critic import ActorCriticConfig
 from trainers.algorithms.on_policy.actor_critic_learner import ActorCriticLearner
-from trainers.algorithms.on_policy.advantages import explained_variance, forward_batch, minibatch
-from trainers.base.gradients import linear_schedule
+from trainers.algorithms.on_policy.advantages import explained_variance
+from trainers.algorithms.on_policy.objective import Minibatch, Objective
 from trainers.base.learner_spec import LearnerSpec
 from trainers.base.optimizers import make_adam, make_rmsprop, set_learning_rate
-from trainers.models.normalization import masked_mean
-from warp_kernels.networks import losses
-
-__all__ = ["A2C", "A2CConfig"]
+from warp_kernels.networks.losses import KernelHead
 
 
 @dataclass(frozen=True)
@@ -37,7 +34,7 @@ class A2CConfig(ActorCriticConfig):
     learning_rate: float = setting(3e-3, gt=0)
     """Step size of the optimizer at the start. Lower it if training is unstable."""
     learning_rate_final: float = setting(0.0, ge=0)
-    """Step size of the optimizer after `total_steps`, reached linearly."""
+    """Step size of the optimizer after `total_steps`, reached along `schedule`."""
     gae_lambda: float = setting(1.0, ge=0, le=1)
     """Decay of the advantage estimator, in [0, 1]: 0 is one-step, 1 sums all rewards of the rollout."""
     entropy_coef: float = setting(0.01, ge=0)
@@ -46,16 +43,44 @@ class A2CConfig(ActorCriticConfig):
     """Normalize the advantages of each rollout to mean 0 and standard deviation 1."""
 
 
+@wp.func(inline=True)
+def advantage_policy(log_prob: float, entropy: float, advantage: float, entropy_coef: float):
+    """Return derivatives by log-probability and entropy, and the metrics of the policy, see `AdvantageObjective`."""
+    return -advantage, -entropy_coef, -(log_prob * advantage), entropy
+
+
+@wp.func(inline=True)
+def squared_error(value: float, returns: float, value_coef: float):
+    """Return the derivative by the value, and its loss."""
+    error = value - returns
+    return value_coef * error, 0.5 * (error * error)
+
+
+class AdvantageObjective(Objective):
+    """Log-probability times advantage, algorithm S3, with a squared value error and an entropy bonus."""
+
+    settings = ("entropy_coef", "value_coef")
+    kernel_head = KernelHead(advantage_policy, ("policy_loss", "entropy"), squared_error, ("value_loss",))
+
+    def loss(self, batch: Minibatch) -> tuple[Tensor, dict[str, Tensor]]:
+        """Return the loss of a minibatch and metrics, see `Objective.loss`."""
+        policy_loss = -batch.mean(batch.log_prob * batch.advantage)
+        value_loss = 0.5 * batch.mean((batch.value - batch.returns).square())
+        entropy = batch.mean(batch.entropy)
+        settings = batch.settings
+        loss = policy_loss + settings["value_coef"] * value_loss - settings["entropy_coef"] * entropy
+        return loss, {"policy_loss": policy_loss, "value_loss": value_loss, "entropy": entropy}
+
+
 class A2C(ActorCriticLearner):
     """Learner of A2C. The critic values a whole rollout in one batch, in `update`."""
 
-    objective = losses.ADVANTAGE
-    kernel_methods = ("act", "observe", "_learn", "_loss")
+    objective: Objective = AdvantageObjective()
+    kernel_methods: tuple[str, ...] = ("act", "observe", "batch", "_learn", "_loss")
 
     def __init__(self, config: A2CConfig, spec: LearnerSpec) -> None:
         """Build networks and buffers."""
         super().__init__(config, spec)
-        self.config = config
         if config.optimizer == "adam":
             self.optimizer = make_adam(self.net.parameters(), config.learning_rate, spec.captured, eps=1e-5)
         else:
@@ -65,7 +90,7 @@ class A2C(ActorCriticLearner):
         self.optimizers: dict[str, torch.optim.Optimizer] = {config.optimizer: self.optimizer}
 
     def _schedule(self, progress: float) -> dict[str, float]:
-        learning_rate = linear_schedule(self.config.learning_rate, self.config.learning_rate_final, progress)
+        learning_rate = self.scheduled(self.config.learning_rate, self.config.learning_rate_final, progress)
         set_learning_rate(self.optimizer, learning_rate)
         return {"learning_rate": learning_rate}
 
@@ -76,31 +101,9 @@ class A2C(ActorCriticLearner):
         sampler = self.reducer.minibatch_sampler(batch, self.rollout.length, self.rollout.rows_per_step, fixed_shapes)
         if sampler.num_decisions == 0:
             return {}
-        self.engine.step(self.reducer, self._loss, [(None, sampler.divisor)], sampler.active, self._settings)
+        self.engine.step(self.reducer, self._loss, [(None, sampler.divisor)], sampler.active, self.loss_settings)
         self.engine.finish()
         metrics = dict(self.engine.totals())
         metrics["explained_variance"] = explained_variance(batch, self.reducer)
-        self.agent.update_normalizer(batch, self.reducer.sum)
+        self._update_normalizers(batch)
         return metrics
-
-    @property
-    def _settings(self) -> dict[str, Any]:
-        """Settings of the loss by name; kernels read them, too."""
-        return {"entropy_coef": self.config.entropy_coef, "value_coef": self.config.value_coef}
-
-    def _loss(
-        self, batch: dict[str, Tensor], rows: Tensor | None, divisor: Tensor | float | None
-    ) -> tuple[Tensor, dict[str, Tensor]]:
-        """Return the loss of the whole rollout, and metrics; `divisor` as in `MinibatchSampler`."""
-        settings, part = self._settings, minibatch(batch, rows, self.net.critic_input)
-        valid = part.get("valid")
-        params = forward_batch(self.actor, part["obs"], part, "actor")
-        log_prob, entropy = self.head.evaluate(params, part["action"], part.get("mask"))
-        value = forward_batch(self.critic, part["seen"], part, "critic").squeeze(-1)
-
-        policy_loss = -masked_mean(log_prob * part["advantage"], valid, divisor)
-        value_loss = 0.5 * masked_mean((value - part["returns"]).square(), valid, divisor)
-        bonus = masked_mean(entropy, valid, divisor)
-        loss = policy_loss + settings["value_coef"] * value_loss - settings["entropy_coef"] * bonus
-        losses = {"policy_loss": policy_loss, "value_loss": value_loss, "entropy": bonus}
-        return loss, {name: tensor.detach() for name, tensor in losses.items()}

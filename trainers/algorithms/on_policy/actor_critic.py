@@ -18,8 +18,6 @@ from trainers.models.networks import Network, NetworkConfig
 from trainers.models.normalization import ObservationNormalizer
 from trainers.models.policy import mask_spec
 
-__all__ = ["ActorCritic", "ActorCriticConfig", "CriticInput", "VTraceConfig"]
-
 
 @dataclass(frozen=True)
 class ActorCriticConfig(NetworkConfig):
@@ -42,6 +40,9 @@ class ActorCriticConfig(NetworkConfig):
     """Decay of the advantage estimator, in [0, 1]: 0 is one-step, 1 sums all rewards of the rollout."""
     value_coef: float = setting(0.5, ge=0)
     """Weight of the value loss."""
+    schedule: str = setting("linear", choices=("linear",), by_name=True)
+    """Way of every setting NAME to NAME_final: "linear", or "module:NAME", a function from progress in [0, 1] to the
+    share of the way."""
     max_grad_norm: float = setting(0.5, gt=0)
     """Largest global norm of gradients; longer ones are scaled down."""
     normalize_advantage: bool = True
@@ -124,15 +125,16 @@ class ActorCritic(nn.Module):
             "action": action,
         }
         head = make_head(action)
-        self.normalizer: ObservationNormalizer = ObservationNormalizer(spec.obs_width)
+        self.normalizer: ObservationNormalizer = ObservationNormalizer(spec.obs_width, self.spec)
         self.actor: Network = Network(self.spec, head.num_params, 0.01, weights)
         if config.central_input is None:
             self.critic_input: CriticInput | None = None
-            self.critic = Network(self.spec, 1, 1.0, weights)
+            self.critic = Network(self.spec, 1, 1.0, weights, "critic")
         else:
             critic_input = CriticInput(spec.state_width, spec.num_agents)
-            body = "mlp" if config.network == "cnn" else config.network  # the state is not an image
-            self.critic: Network = Network({**config.spec(critic_input.width), "network": body}, 1, 1.0, weights)
+            agents = critic_input.width - spec.state_width
+            critic_spec = config.state_spec({"state": spec.state_width, "agent": agents})
+            self.critic: Network = Network(critic_spec, 1, 1.0, weights, "critic")
             self.critic_input = critic_input
         self.head = head
         self.to(spec.device)

@@ -6,7 +6,6 @@ Feedforward learners use rows, recurrent ones whole sequences. Minibatches index
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
 from typing import Any, NamedTuple
 
 import torch
@@ -20,17 +19,6 @@ from trainers.buffers.recurrent_state import RecurrentState
 from trainers.buffers.rollout_buffer import RolloutBuffer
 from trainers.models.networks import Network
 from trainers.models.normalization import ObservationNormalizer
-
-__all__ = [
-    "WHOLE",
-    "ValuedPolicy",
-    "explained_variance",
-    "forward_batch",
-    "minibatch",
-    "row_batch",
-    "sequence_batch",
-    "update_normalizers",
-]
 
 WHOLE = ("raw_obs", "states", "rows")
 """Entries of a batch that are not split into minibatches."""
@@ -63,19 +51,11 @@ def minibatch(batch: dict[str, Tensor], chosen: Tensor | None, critic_input: Cri
 def forward_batch(net: Network, x: Tensor, part: dict[str, Tensor], role: str) -> Tensor:
     """Return the outputs of actor or critic for rows (N, D), or for sequences (N, T, D) with gradients through time."""
     if "episode_starts" not in part:
-        return net(x)
+        return net(x, part.get("mask"))
     begins, advances = part["episode_starts"].transpose(0, 1), part.get("advances")
     advances = None if advances is None else advances.transpose(0, 1)
-    return net.unroll(x.transpose(0, 1), part[f"memory_{role}"], begins, advances).transpose(0, 1)
-
-
-def update_normalizers(
-    batch: dict[str, Tensor], r: RolloutBuffer, net: ActorCritic, total: Callable[[Tensor], Tensor]
-) -> None:
-    """Update the statistics of observations (N, D) and states (N, S); `total` is `GradientReducer.sum`."""
-    net.normalizer.update(batch["raw_obs"], batch.get("valid"), total)
-    if net.critic_input is not None and r.state is not None:
-        net.critic_input.normalizer.update(r.state[:-1], r.valid.any(-1), total)
+    mask = part["mask"].transpose(0, 1) if "mask" in part else None
+    return net.unroll(x.transpose(0, 1), part[f"memory_{role}"], begins, advances, mask)[0].transpose(0, 1)
 
 
 @torch.no_grad()
@@ -118,7 +98,7 @@ def row_batch(
     log_prob, log_ratio = r.log_prob, None
     if valued is not None:
         mask = None if r.mask is None else r.mask[:-1].flatten(0, 2)[rows]
-        new_log_prob = valued.head.evaluate(valued.actor(obs), r.action.flatten(0, 2)[rows], mask)[0]
+        new_log_prob = valued.head.evaluate(valued.actor(obs, mask), r.action.flatten(0, 2)[rows], mask)[0]
         log_prob, log_ratio = _under(
             r, torch.zeros(r.valid.numel(), device=r.device).index_copy_(0, rows, new_log_prob)
         )
@@ -175,17 +155,18 @@ def sequence_batch(
     # an agent that is dead stays dead until the next episode, which starts without a hidden state
     starts = {name: start.flatten(0, 1).masked_fill(~alive[0], 0.0) for name, start in recurrent_state.starts().items()}
     advances = None if r.advances is None else r.advances.flatten(1)
-    hidden = critic.hidden_states(critic_obs, starts["critic"], begins, advances)
+    value, hidden = critic.unroll(critic_obs, starts["critic"], begins, advances)
     recurrent_state.critic_next.copy_(hidden[-2].view_as(recurrent_state.critic))
-    value = critic.out(hidden).to(hidden.dtype).view(r.length + 1, *r.reward.shape[1:])
+    value = value.view(r.length + 1, *r.reward.shape[1:])
     final = _final(r, slots, normalizer, critic_input)
     hidden_before = hidden[:-1].flatten(0, 1)[r.slot_rows(len(final))]
     final_value = _spread(r, critic.step(final, hidden_before)[0].squeeze(-1))
     log_prob, log_ratio = r.log_prob, None
     if valued is not None:
         moves = None if advances is None else advances[:-1]
-        params = valued.actor.unroll(obs, starts["actor"], begins[:-1], moves).view(*r.reward.shape, -1)
         mask = None if r.mask is None else r.mask[:-1]
+        masks = None if mask is None else mask.flatten(1, 2)
+        params = valued.actor.unroll(obs, starts["actor"], begins[:-1], moves, masks)[0].view(*r.reward.shape, -1)
         log_prob, log_ratio = _under(r, valued.head.evaluate(params, r.action, mask)[0])
     advantage, returns, is_known, ratio = _estimate(r, value[:-1], value[-1], final_value, c, log_ratio)
     if c.normalize_advantage:

@@ -19,8 +19,6 @@ from trainers.algorithms.on_policy.ppo import PPO, PPOConfig
 from trainers.base.learner_spec import LearnerSpec
 from trainers.models.networks import polyak_update, target_copy
 
-__all__ = ["APPO", "APPOConfig"]
-
 
 @dataclass(frozen=True)
 class APPOConfig(PPOConfig, VTraceConfig):
@@ -40,7 +38,8 @@ class APPO(PPO):
         super().__init__(config, spec)
         self.target_interval: int = config.target_interval
         self.target_tau: float = config.target_tau
-        valued = self.agent.valued = ValuedPolicy(target_copy(self.actor), target_copy(self.head))
+        valued = ValuedPolicy(target_copy(self.actor), target_copy(self.head))
+        self.valued: ValuedPolicy | None = valued
         self.target: nn.ModuleDict = nn.ModuleDict({"actor": valued.actor, "head": valued.head})
         self.net.target = self.target  # part of checkpoints, not of the optimizer
 

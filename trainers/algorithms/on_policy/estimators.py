@@ -11,8 +11,6 @@ from torch import Tensor
 from trainers.buffers.returns import gae, gae_by_turns
 from trainers.buffers.vtrace import Correction, vtrace, vtrace_by_turns
 
-__all__ = ["Estimates", "Steps", "generalized", "importance_weighted", "monte_carlo"]
-
 
 class Estimates(NamedTuple):
     """Advantages and returns of decisions, zero where a decision has none."""

@@ -15,8 +15,6 @@ from trainers.algorithms.on_policy.actor_critic import VTraceConfig
 from trainers.algorithms.on_policy.advantages import ValuedPolicy
 from trainers.base.learner_spec import LearnerSpec
 
-__all__ = ["IMPALA", "IMPALAConfig"]
-
 
 @dataclass(frozen=True)
 class IMPALAConfig(A2CConfig, VTraceConfig):
@@ -32,4 +30,4 @@ class IMPALA(A2C):
     def __init__(self, config: IMPALAConfig, spec: LearnerSpec) -> None:
         """Build networks and buffers."""
         super().__init__(config, spec)
-        self.agent.valued = ValuedPolicy(self.actor, self.head)
+        self.valued: ValuedPolicy | None = ValuedPolicy(self.actor, self.head)

@@ -13,17 +13,16 @@ from gpu_envs.runtime.rollout.packed_weights import (
     pack_normalizer,
     parameter_places,
 )
-from trainers.algorithms.on_policy.actor_critic_agent import ActorCriticAgent
-from trainers.models.continuous_heads import GaussianHead
+from trainers.algorithms.on_policy.actor_critic import ActorCritic
+from trainers.buffers.rollout_buffer import RolloutBuffer
+from trainers.models.action_heads import GaussianHead
 from trainers.models.kernel_networks import critic_mlp
 from trainers.models.normalization import ObservationNormalizer
 from warp_kernels.framework.acting import PolicyKind
 from warp_kernels.networks.gradient import MAX_CHUNKS
-from warp_kernels.networks.losses import NUM_METRICS, NUM_SETTINGS
+from warp_kernels.networks.losses import NUM_METRICS
 from warp_kernels.networks.mlp import LANES, Mlp
 from warp_kernels.networks.optimizer import GPU_SLICES, NUM_SLICES
-
-__all__ = ["KernelBuffers", "PackedNetwork"]
 
 
 @dataclass
@@ -47,9 +46,9 @@ class PackedNetwork:
 class KernelBuffers:
     """Tensors that the kernels of an update read and write; they stay in place."""
 
-    def __init__(self, agent: ActorCriticAgent, kind: PolicyKind) -> None:
-        """Allocate the tensors for an agent and the kind of its policy."""
-        net, rollout, device = agent.net, agent.rollout, agent.device
+    def __init__(self, net: ActorCritic, rollout: RolloutBuffer, kind: PolicyKind, num_settings: int) -> None:
+        """Allocate the tensors for networks, their rollout, the kind of the policy and the settings of the loss."""
+        device = rollout.device
         actor, critic = kind.mlp, critic_mlp(net.spec)
         log_std = [net.head.log_std] if isinstance(net.head, GaussianHead) else []
         gradients = actor.num_packed + critic.num_packed
@@ -84,7 +83,7 @@ class KernelBuffers:
         self.steps: Tensor = zeros(1)
         self.norms: Tensor = zeros(1)
         self.squares: Tensor = zeros(1, self.num_slices)
-        self.settings: Tensor = zeros(NUM_SETTINGS)
+        self.settings: Tensor = zeros(num_settings)
         self.rates: Tensor = zeros(5)
         self.active: Tensor = torch.ones(1, dtype=torch.bool, device=device)
         self.index: Tensor = zeros(1, rows, dtype=torch.int64)

@@ -9,38 +9,25 @@ import torch
 from torch import Tensor
 
 from gpu_envs.runtime.rollout.kernel_policy import KernelPolicy
-from trainers.algorithms.on_policy.actor_critic_agent import ActorCriticAgent
-from trainers.algorithms.on_policy.engines import Divisor, Loss
+from trainers.algorithms.on_policy.actor_critic import ActorCritic, ActorCriticConfig
 from trainers.algorithms.on_policy.kernel_buffers import KernelBuffers
 from trainers.algorithms.on_policy.kernel_launches import KernelLaunches
+from trainers.algorithms.on_policy.objective import Objective
+from trainers.algorithms.on_policy.torch_engine import Divisor, Loss
 from trainers.base.gradients import GradientReducer
+from trainers.base.learner_spec import LearnerSpec
 from trainers.base.optimizers import is_plain_adam
+from trainers.buffers.rollout_buffer import RolloutBuffer
 from trainers.models.kernel_networks import policy_kind
+from trainers.models.normalization import ObservationNormalizer
 from trainers.models.overrides import override_of
 from warp_kernels.framework.policies import PolicyKind
-from warp_kernels.networks import losses
 
-__all__ = ["KernelEngine"]
+MIN_TRAINING_OPERATIONS = 2e10
+"""Fewest floating-point operations of a training that kernels are compiled for; PyTorch takes seconds for them."""
 
-METRICS = {
-    "policy_loss": losses.POLICY_LOSS,
-    "value_loss": losses.VALUE_LOSS,
-    "entropy": losses.ENTROPY,
-    "approx_kl": losses.KL,
-    "clip_fraction": losses.CLIP_FRACTION,
-}
-"""Places of the metrics of a gradient step."""
-OF_RATIO = ("approx_kl", "clip_fraction")
-"""Metrics of PPO only."""
 REDUCES = ("step", "_all_reduce")
 """Methods of a reducer that kernels compute for a single process."""
-SETTINGS = {
-    "clip_range": losses.CLIP_RANGE,
-    "entropy_coef": losses.ENTROPY_COEF,
-    "value_coef": losses.VALUE_COEF,
-    "clip_range_vf": losses.CLIP_RANGE_VF,
-}
-"""Places of the settings of losses."""
 
 
 class KernelEngine:
@@ -52,28 +39,34 @@ class KernelEngine:
 
     def __init__(
         self,
-        agent: ActorCriticAgent,
+        config: ActorCriticConfig,
+        net: ActorCritic,
+        rollout: RolloutBuffer,
         optimizer: torch.optim.Optimizer,
-        objective: str,
+        objective: Objective,
         threads: int,
         captured: bool = False,
     ) -> None:
         """Allocate the buffers.
 
         Args:
-            agent: Networks and rollout.
+            config: Settings of the learner.
+            net: Its networks.
+            rollout: Its rollout.
             optimizer: Optimizer of the networks; steps of another than plain Adam are PyTorch's.
-            objective: Loss of the policy, see `warp_kernels.networks.losses.policy_head`.
+            objective: Loss with a kernel head.
             threads: Largest number of CPU threads.
             captured: Updates are CUDA graphs, which always pack the weights.
         """
-        self.agent: ActorCriticAgent = agent
+        self.config: ActorCriticConfig = config
+        self.rollout: RolloutBuffer = rollout
+        self.normalizer: ObservationNormalizer = net.normalizer
         self.optimizer: torch.optim.Optimizer = optimizer
-        self.objective: str = objective
-        self.kind: PolicyKind = policy_kind(agent.net.spec, agent.head)
-        self.buffers: KernelBuffers = KernelBuffers(agent, self.kind)
+        self.objective: Objective = objective
+        self.kind: PolicyKind = policy_kind(net.spec, net.head)
+        self.buffers: KernelBuffers = KernelBuffers(net, rollout, self.kind, len(objective.settings))
         self.captured: bool = captured
-        self.launches: KernelLaunches = KernelLaunches(agent, self.kind, self.buffers, objective, threads)
+        self.launches: KernelLaunches = KernelLaunches(config, rollout, self.kind, self.buffers, objective, threads)
         self._gradient_steps = 0
         self._rows: Tensor | None = None
         self._begins: dict[tuple[int, ...], Tensor] = {}
@@ -95,7 +88,7 @@ class KernelEngine:
             always: Copy weights and moments even if their versions, which fused optimizers do not change, are the same.
         """
         adam = self.optimizer if self.is_adam else None
-        self.buffers.pack(self.agent.normalizer, adam, always or self.captured)
+        self.buffers.pack(self.normalizer, adam, always or self.captured)
         self._is_packed = True
 
     def invalidate(self) -> None:
@@ -106,7 +99,7 @@ class KernelEngine:
 
     def batch(self, reducer: GradientReducer, fixed_shapes: bool) -> dict[str, Tensor]:
         """Return the decisions of the rollout, see `row_batch`, and clear the totals."""
-        r, c, b = self.agent.rollout, self.agent.config, self.buffers
+        r, c, b = self.rollout, self.config, self.buffers
         slots = r.capacity if fixed_shapes else r.check()
         if self.captured or not self._is_packed:
             self.pack()
@@ -139,7 +132,7 @@ class KernelEngine:
         active: Tensor | None,
         settings: Mapping[str, float | Tensor | None],
     ) -> float | Tensor:
-        """Take a gradient step on each minibatch, see `Engine.step`; `loss` is not called."""
+        """Take a gradient step on each minibatch, see `TorchEngine.step`; `loss` is not called."""
         if self._gradient_steps == 0:
             self._set(settings)
         self._gradient_steps += len(minibatches)
@@ -198,9 +191,10 @@ class KernelEngine:
         """Return the sums of the metrics over the gradient steps on this batch, scalars; {} before the first one."""
         if not self._gradient_steps:
             return {}
-        sums = self.buffers.metric_sums().sum(0)
-        clipped = self.objective == losses.PPO
-        metrics = {name: sums[index] for name, index in METRICS.items() if clipped or name not in OF_RATIO}
+        head = self.objective.kernel_head
+        assert head is not None
+        networks = zip((head.policy_metrics, head.value_metrics), self.buffers.metric_sums().clone(), strict=True)
+        metrics = {name: value for names, sums in networks for name, value in zip(names, sums, strict=False)}
         return metrics | {"grad_norm": self.buffers.norms[0].clone()}
 
     def finish(self) -> None:
@@ -216,7 +210,7 @@ class KernelEngine:
         """Let a reducer and PyTorch's optimizer take the step of the computed gradients."""
         b = self.buffers
         b.write_gradients()
-        norm = reducer.step(self.optimizer, None, self.agent.config.max_grad_norm, active)
+        norm = reducer.step(self.optimizer, None, self.config.max_grad_norm, active)
         b.norms += norm if active is None else torch.where(active, norm, 0.0)
         b.sums += b.total if active is None else torch.where(active, b.total, 0.0)
         self.pack(always=True)
@@ -224,14 +218,28 @@ class KernelEngine:
 
     def _set(self, settings: Mapping[str, float | Tensor | None]) -> None:
         """Set what the kernels read in addition to the rollout."""
-        for name, index in SETTINGS.items():
-            value = settings.get(name)
-            _write(self.buffers.settings[index], -1.0 if value is None else value)
+        for target, name in zip(self.buffers.settings, self.objective.settings, strict=False):
+            value = settings[name]
+            _write(target, -1.0 if value is None else value)
         if self.is_adam:
             group = self.optimizer.param_groups[0]
-            rates = [group["lr"], *group["betas"], group["eps"], self.agent.config.max_grad_norm]
+            rates = [group["lr"], *group["betas"], group["eps"], self.config.max_grad_norm]
             for index, value in enumerate(rates):
                 _write(self.buffers.rates[index], value)
+
+
+def unprofitable(net: ActorCritic, config: ActorCriticConfig, spec: LearnerSpec) -> str:
+    """Return why kernels, with the time to compile them, make a training longer; an empty string if they do not.
+
+    On one thread of a CPU, updates in kernels took 0.07 to 0.61 of PyTorch's time for all sizes measured: 4 to 512
+    inputs, 1 to 3 layers of 16 to 128 units, minibatches of 64 to 4,096 rows.
+    """
+    device = torch.device(spec.device).type
+    if device != "cpu":
+        return f"kernels are not measured on {device}"
+    parameters, epochs = sum(parameter.numel() for parameter in net.parameters()), getattr(config, "num_epochs", 1)
+    operations = 6 * parameters * epochs * spec.num_agents * spec.total_steps * spec.num_trainings
+    return "a short training" if operations < MIN_TRAINING_OPERATIONS else ""
 
 
 def _write(target: Tensor, value: Tensor | float) -> None:

@@ -13,26 +13,26 @@ from torch import Tensor
 
 import warp_kernels
 from gpu_envs.runtime.item_launch import ItemLaunches
-from gpu_envs.runtime.rollout.network_form import tile_rows
+from gpu_envs.runtime.rollout.packed_weights import tile_rows
 from gpu_envs.runtime.thread_pool import ThreadingHeuristic
-from trainers.algorithms.on_policy.actor_critic_agent import ActorCriticAgent
+from trainers.algorithms.on_policy.actor_critic import ActorCriticConfig
 from trainers.algorithms.on_policy.kernel_buffers import KernelBuffers
+from trainers.algorithms.on_policy.objective import Objective
+from trainers.buffers.rollout_buffer import RolloutBuffer
 from warp_kernels.framework.acting import PolicyKind
-from warp_kernels.networks import losses
 from warp_kernels.networks.advantages import ROWS_PER_ITEM, GaeData, build_advantages, build_values
+from warp_kernels.networks.distributions import distribution_of
 from warp_kernels.networks.gradient import MAX_CHUNKS, Minibatches, build_gradient
-from warp_kernels.networks.heads import distribution_of
+from warp_kernels.networks.losses import RowData, policy_head, value_head
 from warp_kernels.networks.mlp import LANES
 from warp_kernels.networks.optimizer import Adam, build_epoch, build_optimizer
 from warp_kernels.networks.tile_memory import BLOCK_DIM
 from warp_kernels.networks.tiles import build_tile_forward, build_tile_gradient
 
-__all__ = ["KernelLaunches"]
-
 MINIBATCH = 3  # argument of the kernels of one minibatch, and the number of minibatches of an epoch
 
 
-class _recorded(cached_property[ItemLaunches]):
+class _recorded(cached_property[Any]):
     """Launches that are recorded at their first use, by one thread at a time."""
 
     def __get__(self, instance: Any, owner: type[Any] | None = None) -> Any:
@@ -48,14 +48,21 @@ class KernelLaunches:
     """
 
     def __init__(
-        self, agent: ActorCriticAgent, kind: PolicyKind, buffers: KernelBuffers, objective: str, threads: int
+        self,
+        config: ActorCriticConfig,
+        rollout: RolloutBuffer,
+        kind: PolicyKind,
+        buffers: KernelBuffers,
+        objective: Objective,
+        threads: int,
     ) -> None:
         """Set what the kernels work on; arguments as in `KernelEngine`."""
-        self.agent: ActorCriticAgent = agent
+        self.config: ActorCriticConfig = config
+        self.rollout: RolloutBuffer = rollout
         self.kind: PolicyKind = kind
         self.buffers: KernelBuffers = buffers
-        self.objective: str = objective
-        self.device: torch.device = agent.device
+        self.objective: Objective = objective
+        self.device: torch.device = rollout.device
         warp_kernels.start()
         self.threads: int = threads if self.device.type == "cpu" else 1
         self._tile_rows = [tile_rows(network.mlp, self.device) for network in buffers.networks]
@@ -69,19 +76,21 @@ class KernelLaunches:
         self._values.run(-(-len(self.buffers.inputs) // rows))
         if slots:
             self._final_values.run(-(-slots // rows))
-        self._advantages.run(self.agent.rollout.rows_per_step)
+        self._advantages.run(self.rollout.rows_per_step)
 
     def gradient(self, minibatch: int, size: int, parallel: bool | None = None) -> None:
         """Compute the gradients of a minibatch of `size` rows as the sum over its chunks."""
         chunks = min(max(size // 128, 1), MAX_CHUNKS)  # at least as many as there are
         self._gradients.set_param(MINIBATCH, minibatch)
         self._gradients.run(chunks, chunks, parallel=parallel)
-        self._add_chunks.set_param(MINIBATCH, minibatch)
-        self._add_chunks.run(self.buffers.num_slices)
+        self._run_on_slices(self._optimizer[:1], minibatch)
 
     def adam(self, minibatch: int) -> None:
         """Take a step of Adam with the gradients of a minibatch, if `KernelBuffers.active` is set."""
-        for launches in (self._adam, self._copy_matrices):
+        self._run_on_slices(self._optimizer[1:], minibatch)
+
+    def _run_on_slices(self, sequence: Sequence[ItemLaunches], minibatch: int) -> None:
+        for launches in sequence:
             launches.set_param(MINIBATCH, minibatch)
             launches.run(self.buffers.num_slices)
 
@@ -102,7 +111,7 @@ class KernelLaunches:
 
     def _follow_rollout(self) -> None:
         """Forget the launches if a buffer of the rollout has moved."""
-        r = self.agent.rollout
+        r = self.rollout
         used = [r.all_obs, r.action, r.log_prob, r.reward, r.final_obs, r.mask, r.to_move]
         used += [r.terminated, r.truncated, r.valid, r.final_slot]
         addresses = tuple(0 if tensor is None else tensor.data_ptr() for tensor in used)
@@ -121,12 +130,12 @@ class KernelLaunches:
 
     @_recorded
     def _values(self) -> ItemLaunches:
-        b, obs = self.buffers, self.agent.rollout.all_obs.flatten(0, 2)
+        b, obs = self.buffers, self.rollout.all_obs.flatten(0, 2)
         return self._launches([self._valuation(obs, b.inputs, b.values, 0)], self.threads, tiled=True)
 
     @_recorded
     def _final_values(self) -> ItemLaunches:
-        b, obs = self.buffers, self.agent.rollout.final_obs
+        b, obs = self.buffers, self.rollout.final_obs
         return self._launches([self._valuation(obs, b.final_inputs, b.final_values, 1)], self.threads, tiled=True)
 
     def _valuation(self, obs: Tensor, inputs: Tensor, values: Tensor, index: int) -> tuple[Any, list[Any]]:
@@ -141,59 +150,53 @@ class KernelLaunches:
 
     @_recorded
     def _advantages(self) -> ItemLaunches:
-        c, by_turns = self.agent.config, self.agent.rollout.to_move is not None
+        c, by_turns = self.config, self.rollout.to_move is not None
         inputs = [self._gae_data(), c.gamma, c.gae_lambda, c.reward_scale]
         return self._launches([(build_advantages(by_turns), inputs)], self.threads)
 
     @cached_property
-    def _heads(self) -> tuple[Any, Any, str]:
-        """Losses of policy and critic, and their name."""
+    def _heads(self) -> tuple[tuple[Any, str], tuple[Any, str]]:
+        """Losses of policy and critic, each with its name."""
         actor, critic = self.buffers.networks
-        masked = self.agent.rollout.mask is not None
+        head, settings, kind = self.objective.kernel_head, self.objective.settings, type(self.objective)
+        assert head is not None
+        masked = self.rollout.mask is not None
         distribution = distribution_of(self.kind.head, self.kind.sizes, actor.mlp, masked)
-        policy = losses.policy_head(distribution, self.objective, actor.mlp.head_width)
-        key = f"{self.objective} {self.kind.head} {self.kind.sizes} {masked}"
-        return policy, losses.value_head(critic.mlp.head_width), key
+        policy = policy_head(distribution, head, settings, actor.mlp.head_width)
+        name = f"{kind.__module__}.{kind.__qualname__}"
+        value = value_head(head, settings, critic.mlp.head_width), f"{name} value"
+        return (policy, f"{name} {self.kind.head} {self.kind.sizes} {masked}"), value
 
     @_recorded
     def _gradients(self) -> ItemLaunches:
-        policy, value, key = self._heads
         kernels = [
             build_gradient(network.mlp, head, name)
             if rows is None
             else build_tile_gradient(network.mlp, head, name, rows)
-            for network, head, name, rows in zip(
-                self.buffers.networks, (policy, value), (key, "value"), self._tile_rows, strict=True
-            )
+            for network, (head, name), rows in zip(self.buffers.networks, self._heads, self._tile_rows, strict=True)
         ]
         inputs = [[0, n.offset, n.into, n.sums, self._minibatches] for n in self.buffers.networks]
         return self._launches(list(zip(kernels, inputs, strict=True)), self.threads, tiled=True)
 
     @_recorded
     def _epoch(self) -> ItemLaunches:
-        policy, value, key = self._heads
+        (policy, key), (value, _) = self._heads
         actor, critic = self.buffers.networks
         kernel = build_epoch(actor.mlp, policy, critic.mlp, value, key)
         places = [wp.vec2i(*(getattr(n, name) for n in (actor, critic))) for name in ("offset", "into", "sums")]
         return self._launches([(kernel, [0, *places, self._minibatches, self._state])], 1)
 
     @_recorded
-    def _add_chunks(self) -> ItemLaunches:
-        return self._launches([(build_optimizer()[0], [0, self._minibatches, self._state])], 1)
-
-    @_recorded
-    def _adam(self) -> ItemLaunches:
-        return self._launches([(build_optimizer()[1], [0, self._minibatches, self._state])], 1)
-
-    @_recorded
-    def _copy_matrices(self) -> ItemLaunches:
-        return self._launches([(build_optimizer()[2], [0, self._minibatches, self._state])], 1)
+    def _optimizer(self) -> tuple[ItemLaunches, ...]:
+        """Launches that add chunks, take a step of Adam, and copy matrices."""
+        inputs = [0, self._minibatches, self._state]
+        return tuple(self._launches([(kernel, inputs)], 1) for kernel in build_optimizer())
 
     # ---------------------------------------------------------------- arguments
 
     @cached_property
     def _minibatches(self) -> Any:
-        b, r, batch, rows = self.buffers, self.agent.rollout, Minibatches(), losses.RowData()
+        b, r, batch, rows = self.buffers, self.rollout, Minibatches(), RowData()
         action = r.action.flatten(0, 2)
         action = action.view(len(action), -1)
         setattr(rows, "choice" if action.dtype == torch.int64 else "control", wp.from_torch(action))
@@ -222,7 +225,7 @@ class KernelLaunches:
         return adam
 
     def _gae_data(self) -> Any:
-        b, r, data = self.buffers, self.agent.rollout, GaeData()
+        b, r, data = self.buffers, self.rollout, GaeData()
         steps = r.length
         tensors = {name: getattr(r, name) for name in ("reward", "terminated", "truncated", "valid", "final_slot")}
         tensors |= {} if r.to_move is None else {"to_move": r.to_move}

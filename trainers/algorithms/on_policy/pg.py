@@ -15,8 +15,6 @@ from trainers.algorithms.on_policy.a2c import A2C, A2CConfig
 from trainers.algorithms.on_policy.estimators import Estimates, Steps, monte_carlo
 from trainers.base.learner_spec import LearnerSpec
 
-__all__ = ["PG", "PGConfig"]
-
 
 @dataclass(frozen=True)
 class PGConfig(A2CConfig):

@@ -8,22 +8,19 @@ al. 2022). With `network = "gru"` it learns from whole sequences, with gradients
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any
 
 import torch
+import warp as wp
 from torch import Tensor
 
 from gpu_envs.utils.settings import Bounds, setting
 from trainers.algorithms.on_policy.actor_critic import ActorCriticConfig
 from trainers.algorithms.on_policy.actor_critic_learner import ActorCriticLearner
-from trainers.algorithms.on_policy.advantages import explained_variance, forward_batch, minibatch
-from trainers.base.gradients import linear_schedule
+from trainers.algorithms.on_policy.advantages import explained_variance
+from trainers.algorithms.on_policy.objective import Minibatch, Objective
 from trainers.base.learner_spec import LearnerSpec
 from trainers.base.optimizers import make_adam, set_learning_rate
-from trainers.models.normalization import masked_mean
-from warp_kernels.networks import losses
-
-__all__ = ["PPO", "PPOConfig"]
+from warp_kernels.networks.losses import KernelHead
 
 
 @dataclass(frozen=True)
@@ -37,7 +34,7 @@ class PPOConfig(ActorCriticConfig):
     learning_rate: float = setting(1e-3, gt=0)
     """Step size of Adam at the start. Lower it if training is unstable."""
     learning_rate_final: float = setting(1e-4, ge=0)
-    """Step size of Adam after `total_steps`, reached linearly."""
+    """Step size of Adam after `total_steps`, reached along `schedule`."""
     clip_range: float = setting(0.2, gt=0)
     """Clipping of the probability ratio to [1 - clip_range, 1 + clip_range]."""
     clip_range_vf: float | None = setting(None, gt=0)
@@ -45,22 +42,77 @@ class PPOConfig(ActorCriticConfig):
     entropy_coef: float = setting(0.01, ge=0)
     """Weight of the entropy bonus at the start. Raise it for more exploration."""
     entropy_coef_final: float = setting(0.001, ge=0)
-    """Weight of the entropy bonus after `total_steps`, reached linearly."""
+    """Weight of the entropy bonus after `total_steps`, reached along `schedule`."""
     target_kl: float | None = setting(None, gt=0, requires={"num_epochs": Bounds(ge=2)})
     """End an update after the pass whose mean KL divergence exceeds this; None: never.
     A captured update masks the later passes, so they take their time."""
 
 
+@wp.func(inline=True)
+def clipped_policy(
+    log_prob: float, entropy: float, old_log_prob: float, advantage: float, clip_range: float, entropy_coef: float
+):
+    """Return derivatives by log-probability and entropy, and the metrics of the policy, see `ClippedObjective`."""
+    log_ratio = log_prob - old_log_prob
+    ratio = wp.exp(log_ratio)
+    free = ratio * advantage
+    gain = wp.min(free, wp.clamp(ratio, 1.0 - clip_range, 1.0 + clip_range) * advantage)
+    is_clipped = wp.where(wp.abs(ratio - 1.0) > clip_range, 1.0, 0.0)
+    return wp.where(free <= gain, -free, 0.0), -entropy_coef, -gain, entropy, ratio - 1.0 - log_ratio, is_clipped
+
+
+@wp.func(inline=True)
+def clipped_value(value: float, returns: float, old_value: float, value_coef: float, clip_range_vf: float):
+    """Return the derivative by the value, and its loss; a `clip_range_vf` below 0 does not clip."""
+    by_value = value - returns
+    square = by_value * by_value
+    if clip_range_vf >= 0.0:
+        change = value - old_value
+        clipped = old_value + wp.clamp(change, -clip_range_vf, clip_range_vf) - returns
+        if clipped * clipped > square:
+            square = clipped * clipped
+            by_value = wp.where(wp.abs(change) <= clip_range_vf, clipped, 0.0)
+    return value_coef * by_value, 0.5 * square
+
+
+class ClippedObjective(Objective):
+    """Clipped objective, eq. 9, with an optionally clipped value loss."""
+
+    settings = ("clip_range", "entropy_coef", "value_coef", "clip_range_vf")
+    kernel_head = KernelHead(
+        clipped_policy, ("policy_loss", "entropy", "approx_kl", "clip_fraction"), clipped_value, ("value_loss",)
+    )
+
+    def loss(self, batch: Minibatch) -> tuple[Tensor, dict[str, Tensor]]:
+        """Return the loss of a minibatch and metrics, see `Objective.loss`."""
+        settings, advantage, log_ratio = batch.settings, batch.advantage, batch.log_ratio
+        clip_range, clip_range_vf = settings["clip_range"], settings["clip_range_vf"]
+        ratio = log_ratio.exp()
+        gain = torch.min(ratio * advantage, ratio.clamp(1 - clip_range, 1 + clip_range) * advantage)
+        policy_loss = -batch.mean(gain)
+        error = (batch.value - batch.returns).square()
+        if clip_range_vf is not None:
+            clipped = batch.old_value + (batch.value - batch.old_value).clamp(-clip_range_vf, clip_range_vf)
+            error = torch.max(error, (clipped - batch.returns).square())
+        value_loss = 0.5 * batch.mean(error)
+        entropy = batch.mean(batch.entropy)
+        loss = policy_loss + settings["value_coef"] * value_loss - settings["entropy_coef"] * entropy
+        metrics = {"policy_loss": policy_loss, "value_loss": value_loss, "entropy": entropy}
+        with torch.no_grad():
+            metrics["approx_kl"] = batch.mean(ratio - 1 - log_ratio)  # Schulman 2020: unbiased and never negative
+            metrics["clip_fraction"] = batch.mean(((ratio - 1).abs() > clip_range).float())
+        return loss, metrics
+
+
 class PPO(ActorCriticLearner):
     """Learner of PPO. The critic values a whole rollout in one batch, in `update`."""
 
-    objective = losses.PPO
-    kernel_methods = ("act", "observe", "_learn", "_loss")
+    objective: Objective = ClippedObjective()
+    kernel_methods: tuple[str, ...] = ("act", "observe", "batch", "_learn", "_loss")
 
     def __init__(self, config: PPOConfig, spec: LearnerSpec) -> None:
         """Build networks and buffers."""
         super().__init__(config, spec)
-        self.config = config
         self.optimizer: torch.optim.Optimizer = make_adam(
             self.net.parameters(), config.learning_rate, spec.captured, eps=1e-5
         )
@@ -69,8 +121,8 @@ class PPO(ActorCriticLearner):
 
     def _schedule(self, progress: float) -> dict[str, float]:
         c = self.config
-        learning_rate = linear_schedule(c.learning_rate, c.learning_rate_final, progress)
-        entropy_coef = linear_schedule(c.entropy_coef, c.entropy_coef_final, progress)
+        learning_rate = self.scheduled(c.learning_rate, c.learning_rate_final, progress)
+        entropy_coef = self.scheduled(c.entropy_coef, c.entropy_coef_final, progress)
         set_learning_rate(self.optimizer, learning_rate)
         self.entropy_coef.fill_(entropy_coef)
         return {"learning_rate": learning_rate, "entropy_coef": entropy_coef}
@@ -90,7 +142,7 @@ class PPO(ActorCriticLearner):
             totals = self.engine.totals()
             kl_before, steps_before = totals["approx_kl"].clone() if totals else zero, gradient_steps
             minibatches = sampler.minibatches(min(c.num_minibatches, sampler.max_minibatches), self.generator)
-            steps = self.engine.step(self.reducer, self._loss, minibatches, active, self._settings)
+            steps = self.engine.step(self.reducer, self._loss, minibatches, active, self.loss_settings)
             gradient_steps = gradient_steps + steps
             if c.target_kl is not None:
                 kl = self.reducer.mean(self.engine.totals()["approx_kl"] - kl_before)
@@ -102,51 +154,5 @@ class PPO(ActorCriticLearner):
         self.engine.finish()
         metrics = {name: value / gradient_steps.clamp(min=1.0) for name, value in self.engine.totals().items()}
         metrics |= {"explained_variance": explained_variance(batch, self.reducer), "gradient_steps": gradient_steps}
-        self.agent.update_normalizer(batch, self.reducer.sum)
+        self._update_normalizers(batch)
         return metrics
-
-    @property
-    def _settings(self) -> dict[str, Any]:
-        """Settings of the loss by name; kernels read them, too."""
-        c = self.config
-        return {
-            "clip_range": c.clip_range,
-            "entropy_coef": self.entropy_coef,
-            "value_coef": c.value_coef,
-            "clip_range_vf": c.clip_range_vf,
-        }
-
-    def _loss(
-        self, batch: dict[str, Tensor], rows: Tensor | None, divisor: Tensor | float | None
-    ) -> tuple[Tensor, dict[str, Tensor]]:
-        """Return the clipped objective of a minibatch, eq. 9, and metrics; `divisor` as in `MinibatchSampler`."""
-        settings, part = self._settings, minibatch(batch, rows, self.net.critic_input)
-        clip_range, clip_range_vf = settings["clip_range"], settings["clip_range_vf"]
-        valid, advantage, returns = part.get("valid"), part["advantage"], part["returns"]
-        params = forward_batch(self.actor, part["obs"], part, "actor")
-        log_prob, entropy = self.head.evaluate(params, part["action"], part.get("mask"))
-        log_ratio = log_prob - part["log_prob"]
-        if valid is not None:  # a ratio that overflows would turn the gradients of all rows to NaN
-            log_ratio = log_ratio.masked_fill(~valid, 0.0)
-        ratio = log_ratio.exp()
-        gain = torch.min(ratio * advantage, ratio.clamp(1 - clip_range, 1 + clip_range) * advantage)
-        policy_loss = -masked_mean(gain, valid, divisor)
-
-        value = forward_batch(self.critic, part["seen"], part, "critic").squeeze(-1)
-        error = (value - returns).square()
-        if clip_range_vf is not None:
-            clipped = part["value"] + (value - part["value"]).clamp(-clip_range_vf, clip_range_vf)
-            error = torch.max(error, (clipped - returns).square())
-        value_loss = 0.5 * masked_mean(error, valid, divisor)
-
-        bonus = settings["entropy_coef"] * masked_mean(entropy, valid, divisor)
-        loss = policy_loss + settings["value_coef"] * value_loss - bonus
-        with torch.no_grad():
-            return loss, {
-                "policy_loss": policy_loss.detach(),
-                "value_loss": value_loss.detach(),
-                "entropy": masked_mean(entropy, valid, divisor),
-                # Schulman 2020: unbiased and never negative
-                "approx_kl": masked_mean(ratio - 1 - log_ratio, valid, divisor),
-                "clip_fraction": masked_mean(((ratio - 1).abs() > clip_range).float(), valid, divisor),
-            }

@@ -11,10 +11,7 @@ import torch
 
 from gpu_envs.errors import GpuEnvsError
 from gpu_envs.runtime.kernels import available_cores, limited_cores
-from trainers.runner.actors.trajectory import Trajectory, Weights
-from trainers.runner.actors.trajectory_queue import TrajectoryQueue
-
-__all__ = ["Actor", "ActorLostError", "ActorThreads", "MakeActor", "PublishedWeights"]
+from trainers.runner.actors.trajectory_queue import Trajectory, TrajectoryQueue, Weights
 
 
 class ActorLostError(Exception):
@@ -67,7 +64,7 @@ class ActorThreads:
         share = max(available_cores() // (count + 1), 1)
         self.cores: int | None = None if num_threads is None else share
         self.num_threads: int = min(num_threads or share, share)
-        self.rollouts = 0
+        self.rollouts: int = 0
         """Number of rollouts of all actors."""
         self.published: PublishedWeights | None = None
         """The newest weights."""

@@ -5,7 +5,6 @@ from __future__ import annotations
 import re
 import time
 from collections.abc import Callable
-from typing import Any
 
 import torch
 
@@ -18,13 +17,10 @@ from trainers.base.state import State, select_prefix
 from trainers.config.train_config import CoreFactory, TrainConfig
 from trainers.runner.actors.actor_threads import ActorThreads, MakeActor, PublishedWeights
 from trainers.runner.actors.rollout_actor import RolloutActor
-from trainers.runner.actors.trajectory import Trajectory, Weights
-from trainers.runner.actors.trajectory_queue import TrajectoryQueue
+from trainers.runner.actors.trajectory_queue import Trajectory, TrajectoryQueue, Weights
 from trainers.runner.collector import Collector
 from trainers.runner.episode_statistics import EpisodeStatistics
 from trainers.runner.learner_group import LearnerGroup
-
-__all__ = ["ActorSource", "AsyncCollector", "check_actors", "make_collector"]
 
 ActorSource = Callable[[TrainConfig, CoreFactory], tuple[MakeActor, bool]]
 """Function of configuration and factory: what creates actors, and whether they compute in this process."""
@@ -64,7 +60,7 @@ class AsyncCollector:
         self.actors: ActorThreads = ActorThreads(
             make_actor, config.num_actors, self.queue, config.num_threads if is_local else None
         )
-        self.waited = 0.0
+        self.waited: float = 0.0
         self.started_at: float | None = None
         self._staleness = 0
         self._loaded: Trajectory | None = None
@@ -73,7 +69,9 @@ class AsyncCollector:
         """Publish the learners' weights, and load the next trajectory; return False if `stop` ended the wait for it."""
         self.timer.start()
         # before the queue lets the next rollout begin
-        self.actors.published = PublishedWeights(self.queue.next_version, self._weights(), self._event())
+        weights, device = self._weights(), self.core.device
+        written = torch.cuda.current_stream(device).record_event() if device.type == "cuda" else None
+        self.actors.published = PublishedWeights(self.queue.next_version, weights, written)
         self.queue.learned()
         if self.started_at is None:
             self.actors.start()
@@ -100,7 +98,7 @@ class AsyncCollector:
         # until the next call, before which the host reads metrics: the copies have ended then, and memory can be reused
         self._loaded = trajectory
         for name, assignment in self.learners.assignments.items():
-            assignment.learner.agent.load_rollout(trajectory.rollouts[name])  # type: ignore[attr-defined]
+            assignment.learner.load_rollout(trajectory.rollouts[name])  # type: ignore[attr-defined]
         for name, tensor in trajectory.episodes.items():
             setattr(self.episodes, name, tensor.to(device))
 
@@ -109,10 +107,6 @@ class AsyncCollector:
             name: {key: tensor.detach().clone() for key, tensor in assignment.learner.net.state_dict().items()}
             for name, assignment in self.learners.assignments.items()
         }
-
-    def _event(self) -> Any:
-        device = self.core.device
-        return torch.cuda.current_stream(device).record_event() if device.type == "cuda" else None
 
     def raise_pending_errors(self) -> None:
         """Do nothing: actors check the errors of their environments."""

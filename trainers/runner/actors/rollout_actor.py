@@ -10,13 +10,11 @@ from typing import Any
 import torch
 
 from gpu_envs.utils.devices import resolve_device
-from trainers.base.seeding import derive_seed
+from trainers.base.random_streams import derive_seed
 from trainers.config.train_config import CoreFactory, TrainConfig, make_train_core
-from trainers.runner.actors.trajectory import Trajectory, Weights
+from trainers.runner.actors.trajectory_queue import Trajectory, Weights
 from trainers.runner.collector import Collector
 from trainers.runner.learner_group import LearnerGroup
-
-__all__ = ["RolloutActor"]
 
 
 class RolloutActor:
@@ -70,7 +68,7 @@ class RolloutActor:
             self.collector.collect()
             self.collector.raise_pending_errors()
             rollouts = {
-                name: assignment.learner.agent.export_rollout()  # type: ignore[attr-defined]
+                name: assignment.learner.export_rollout()  # type: ignore[attr-defined]
                 for name, assignment in self.learners.assignments.items()
             }
             statistics = self.collector.episodes

@@ -9,17 +9,39 @@ import warnings
 from collections import deque
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from typing import Any
+
+from torch import Tensor
 
 from gpu_envs.errors import CheckpointError
 from trainers.base.state import State
-from trainers.runner.actors.trajectory import Trajectory
 
-__all__ = ["Accounts", "TrajectoryQueue"]
-
+Weights = Mapping[str, Mapping[str, Tensor]]
+"""Tensors of the networks and normalizers by policy and name."""
 COUNTS = ("actors", "started", "learned", "dropped", "lost")
 """Counts of `Accounts` that checkpoints hold."""
 WARN_SECONDS = 30
 """Time without a rollout after which the learner warns [s]."""
+
+
+@dataclass(frozen=True)
+class Trajectory:
+    """One rollout of an actor's worlds; its tensors are written by nothing else."""
+
+    number: int
+    """Number of the rollout in the run, unique over all actors."""
+    version: int
+    """Version of the weights that sampled it."""
+    steps: int
+    """Environment steps of the rollout, summed over its worlds."""
+    rollouts: Mapping[str, Mapping[str, Tensor]]
+    """Buffers by policy and name, see `ActorCriticLearner.export_rollout`."""
+    episodes: Mapping[str, Tensor]
+    """Ends, returns, lengths and results of episodes, see `EpisodeStatistics`."""
+    seconds: float = 0.0
+    """Duration of the rollout, without the time to send it [s]."""
+    ready: Any = None
+    """CUDA event after the last write; None on a CPU."""
 
 
 @dataclass
@@ -55,7 +77,7 @@ class TrajectoryQueue:
             max_staleness: Largest staleness of trajectories that are learned from, at least 1.
         """
         self.max_staleness: int = max_staleness
-        self.version = 0
+        self.version: int = 0
         self.accounts: Accounts = Accounts(staleness=[0] * (max_staleness + 1))
         self._sampling: set[int] = set()
         self._waiting: deque[Trajectory] = deque()
@@ -199,21 +221,16 @@ class TrajectoryQueue:
         Raises:
             CheckpointError: A count is not a number, or they contradict each other.
         """
-        totals = {name: state.get(name) for name in COUNTS}
-        staleness = {name: value for name, value in state.items() if name.startswith("staleness_")}
-        for name, value in {**totals, **staleness}.items():
+        names = [name for name in state if re.fullmatch(r"staleness_\d{1,4}", name)]
+        for name in (*COUNTS, *names):
+            value = state.get(name)
             if not isinstance(value, int) or value < 0:
                 raise CheckpointError(f"actors.{name}: expected a count, got {value!r:.80}")
-        counts = {name: int(str(value)) for name, value in totals.items()}
-        if counts["started"] != counts["learned"] + counts["dropped"] + counts["lost"]:
-            raise CheckpointError(f"actors: expected started = learned + dropped + lost, got {counts}")
-        histogram: dict[int, int] = {}
-        for name, count in staleness.items():
-            if not re.fullmatch(r"staleness_\d{1,4}", name):
-                raise CheckpointError(f"actors.{name}: expected a staleness of 0 to 9999 updates")
-            histogram[int(name.removeprefix("staleness_"))] = int(str(count))
-        if sum(histogram.values()) != counts["learned"]:
-            raise CheckpointError(f"actors: expected {counts['learned']} rollouts by staleness, got {histogram}")
+        counts: dict[str, Any] = {name: state[name] for name in COUNTS}
+        histogram: dict[int, Any] = {int(name.removeprefix("staleness_")): state[name] for name in names}
+        learned = sum(histogram.values())
+        if counts["learned"] != learned or counts["started"] != learned + counts["dropped"] + counts["lost"]:
+            raise CheckpointError(f"actors: expected counts that add up, got {counts} and by staleness {histogram}")
         size = max([self.max_staleness, *histogram]) + 1
         self.accounts = Accounts(**counts, staleness=[histogram.get(k, 0) for k in range(size)])
-        self.version = counts["learned"]
+        self.version = learned

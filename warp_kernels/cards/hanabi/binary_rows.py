@@ -8,8 +8,6 @@ from typing import Any
 
 import warp as wp
 
-__all__ = ["WRITE_ALL", "WRITE_AND_REMEMBER", "WRITE_CHANGES", "Writer", "append", "finisher", "num_words"]
-
 WRITE_CHANGES: int = wp.constant(0)
 """Mode of a writer: write parts that differ from the memory."""
 WRITE_AND_REMEMBER: int = wp.constant(1)

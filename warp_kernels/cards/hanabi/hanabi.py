@@ -13,10 +13,8 @@ from warp_kernels.cards.hanabi.binary_rows import num_words
 from warp_kernels.cards.hanabi.observation import observation
 from warp_kernels.cards.hanabi.sizes import Sizes
 from warp_kernels.episode import IO
-from warp_kernels.framework.dense_state import dense_state
+from warp_kernels.framework.dense_arrays import dense_state
 from warp_kernels.rules import Rules, world_phase
-
-__all__ = ["Params", "State", "rules"]
 
 
 @wp.struct
@@ -293,7 +291,16 @@ def rules(sizes: Sizes, observe_knowledge: bool, seer: bool) -> Rules:
         num_agents=players,
         action_size=1,
         continuous=False,
-        phases=(world_phase(act),),
+        phases=(
+            world_phase(
+                act,
+                reads="deck dealt hand plausible revealed fireworks discards information lives turns mover io.choice",
+                writes=(
+                    "dealt hand plausible revealed fireworks discards information lives turns mover last_player "
+                    "last_action last_card last_hinted last_result io.reward io.terminated"
+                ),
+            ),
+        ),
         observe=observe,
         forget=forget,
         legal=legal,

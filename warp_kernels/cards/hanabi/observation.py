@@ -12,8 +12,6 @@ from warp_kernels.cards.hanabi.binary_rows import WRITE_ALL, Writer, append, fin
 from warp_kernels.cards.hanabi.sizes import Sizes
 from warp_kernels.episode import IO
 
-__all__ = ["HanabiTable", "observation"]
-
 
 @wp.struct
 class HanabiTable:

@@ -11,8 +11,6 @@ import warp as wp
 from warp_kernels.economy.gather_trade_build.economy_types import PRICE_POINTS, Params, Sizes, State
 from warp_kernels.episode import IO
 
-__all__ = ["auction"]
-
 _DECAY = wp.constant(wp.float64(0.995))  # of past trades in the price history, per step
 
 

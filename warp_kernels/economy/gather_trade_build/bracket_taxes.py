@@ -5,12 +5,9 @@ from typing import Any
 import warp as wp
 
 from warp_kernels import philox
-from warp_kernels.economy.decimals import decimal
 from warp_kernels.economy.gather_trade_build.economy_types import Params, Sizes, State
-from warp_kernels.economy.saez_taxes import saez_taxes
+from warp_kernels.economy.saez_taxes import decimal, saez_taxes
 from warp_kernels.episode import IO
-
-__all__ = ["bracket_taxes", "highest_rate_of", "marginal_rate_of"]
 
 
 @wp.func

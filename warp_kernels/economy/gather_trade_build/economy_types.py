@@ -8,34 +8,6 @@ import warp as wp
 from warp_kernels.economy.saez_taxes import BINS, SAMPLES
 from warp_kernels.generated_source import compiled
 
-__all__ = [
-    "COIN_EQ_TIMES_PRODUCTIVITY",
-    "GROWN",
-    "INV_INCOME_WEIGHTED_COIN",
-    "INV_INCOME_WEIGHTED_UTILITY",
-    "LOGNORMAL",
-    "MAX_UNITS",
-    "MORE",
-    "NO_SKILL",
-    "OWNER",
-    "PARETO",
-    "PRESENT",
-    "PRICE_POINTS",
-    "RANDOM_SCENARIOS",
-    "SHARED",
-    "STONE",
-    "TERRAIN",
-    "VISITOR",
-    "WATER",
-    "WOOD",
-    "Params",
-    "Sizes",
-    "State",
-    "owner_of",
-    "relayout",
-    "units_of",
-]
-
 # A cell is terrain + PRESENT if its resource is there + OWNER * (1 + owner of the house) + MORE * (units - 1) + VISITOR
 # * (1 + agent). Only sources have units, and only land has houses.
 TERRAIN: int = wp.constant(3)
@@ -311,3 +283,38 @@ def relayout(sizes: Sizes) -> Any:
         if columns > 0
     ]
     return compiled("dense", "state: State, n: int", [*lines, "return state"], {"State": State})
+
+
+def num_layers(sizes: Sizes) -> int:
+    """Return the number of layers of the map: stone, wood, house, water, sources of stone, sources of wood.
+
+    Then come owners and agents. Worlds that never have water have no layer of it.
+    """
+    return 5 + sizes.has_water
+
+
+def view_of(sizes: Sizes) -> tuple[int, int, int]:
+    """Return the side of an agent's window, the numbers of its layers of the map, and of its cells."""
+    if sizes.sight < 0:
+        return 0, num_layers(sizes), sizes.height * sizes.width
+    side = 2 * sizes.sight + 1
+    return side, num_layers(sizes) + 1, side * side
+
+
+def agent_width(sizes: Sizes) -> int:
+    """Return the width of an agent's observation."""
+    _, layers, cells = view_of(sizes)
+    flat = 15 + 10 * sizes.num_prices + sizes.num_brackets + sizes.num_agents - 2 * (sizes.sight < 0)
+    return (layers + 2) * cells + flat
+
+
+def planner_width(sizes: Sizes, with_map: bool) -> int:
+    """Return the width of the planner's observation."""
+    entries = 3 if sizes.sight < 0 else 8 if with_map else 6
+    flat = 9 + 6 * sizes.num_prices + sizes.num_brackets + (1 + entries) * sizes.num_agents
+    return flat + (num_layers(sizes) + 2) * sizes.height * sizes.width * with_map
+
+
+def global_width(sizes: Sizes) -> int:
+    """Return the width of the global state."""
+    return planner_width(sizes, True) + (4 + 4 * sizes.num_prices) * sizes.num_agents

@@ -20,8 +20,6 @@ from warp_kernels.episode import IO, keyed_stream
 from warp_kernels.philox import Stream
 from warp_kernels.rules import Rules, world_phase
 
-__all__ = ["BUILD", "FIRST_ORDER", "NUM_MOVES", "SCRATCH", "rules"]
-
 BUILD: int = wp.constant(1)
 """Action that builds a house; 0 does nothing."""
 FIRST_ORDER: int = wp.constant(2)
@@ -109,7 +107,23 @@ def rules(sizes: Sizes) -> Rules:
         num_agents=sizes.agents,
         action_size=max(sizes.num_brackets * sizes.has_planner, 1 + last_head),
         continuous=False,
-        phases=(world_phase(play),),
+        phases=(
+            world_phase(
+                play,
+                reads=(
+                    "average_rates bin bonus born bought cell coin completions cutoff cycle elasticity gain "
+                    "gathered good_steps goods houses incomes key labor last_coin last_income market_rate "
+                    "num_orders num_samples open_orders order payment place price_history rates sample sold source "
+                    "table turn value io.choice io.step"
+                ),
+                writes=(
+                    "average_rates bin born bought cell coin cycle effort elasticity equality finished fresh gain "
+                    "gathered good_steps goods houses incomes labor last_coin last_income last_rate market_rate "
+                    "num_orders num_samples open_orders order place price_curve price_history productivity rates "
+                    "sample sold tax turn value wealth welfare io.reward"
+                ),
+            ),
+        ),
         observe=observe,
         legal=legal,
         reset=reset,

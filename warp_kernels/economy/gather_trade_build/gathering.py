@@ -21,8 +21,6 @@ from warp_kernels.economy.gather_trade_build.economy_types import (
 )
 from warp_kernels.economy.gather_trade_build.random_layouts import random_layouts
 
-__all__ = ["EAST", "NORTH", "SOUTH", "WEST", "gathering", "may_build_of", "may_enter_of"]
-
 WEST: int = wp.constant(1)
 """Move to the column on the left."""
 EAST: int = wp.constant(2)

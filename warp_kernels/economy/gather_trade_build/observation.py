@@ -16,14 +16,14 @@ from warp_kernels.economy.gather_trade_build.economy_types import (
     Params,
     Sizes,
     State,
+    num_layers,
     owner_of,
+    planner_width,
     units_of,
+    view_of,
 )
 from warp_kernels.economy.gather_trade_build.gathering import may_build_of, may_enter_of
-from warp_kernels.economy.gather_trade_build.observation_widths import num_layers, planner_width, view_of
 from warp_kernels.episode import IO
-
-__all__ = ["observation"]
 
 
 def observation(sizes: Sizes) -> tuple[Any, Any, Any]:

@@ -23,8 +23,6 @@ from warp_kernels.economy.gather_trade_build.economy_types import (
     units_of,
 )
 
-__all__ = ["random_layouts"]
-
 _TRIES: int = wp.constant(100)  # attempts at a layout with the wanted coverage
 _SHRINKS: int = wp.constant(201)  # times that the threshold of the first sources is raised
 _BLOCKS: int = wp.constant(256)  # blocks of random words of a resource, one for every spread

@@ -5,7 +5,6 @@ from typing import Any
 import warp as wp
 
 from warp_kernels import helpers, philox
-from warp_kernels.economy.decimals import decimal
 from warp_kernels.economy.gather_trade_build.economy_types import (
     LOGNORMAL,
     NO_SKILL,
@@ -16,8 +15,7 @@ from warp_kernels.economy.gather_trade_build.economy_types import (
     State,
 )
 from warp_kernels.economy.gather_trade_build.random_layouts import random_layouts
-
-__all__ = ["start"]
+from warp_kernels.economy.saez_taxes import decimal
 
 _TWO_PI = 6.283185307179586
 

@@ -4,7 +4,6 @@ from typing import Any
 
 import warp as wp
 
-from warp_kernels.economy.decimals import decimal
 from warp_kernels.economy.gather_trade_build.economy_types import (
     INV_INCOME_WEIGHTED_COIN,
     INV_INCOME_WEIGHTED_UTILITY,
@@ -12,8 +11,7 @@ from warp_kernels.economy.gather_trade_build.economy_types import (
     Sizes,
     State,
 )
-
-__all__ = ["welfare"]
+from warp_kernels.economy.saez_taxes import decimal
 
 
 def welfare(sizes: Sizes) -> tuple[Any, Any]:

@@ -10,10 +10,10 @@ from functools import cache
 import warp as wp
 
 from warp_kernels.games.hidden import phantom_boards
-from warp_kernels.games.hidden.phantom_boards import Params, State
 from warp_kernels.rules import Rules
 
-__all__ = ["PLANES", "Params", "State", "rules"]
+Params = phantom_boards.Params
+State = phantom_boards.State
 
 PLANES: int = wp.constant(9)
 """States of a cell in an observation, of which five occur, see ``column_of``."""

@@ -14,8 +14,6 @@ from warp_kernels.episode import IO
 from warp_kernels.games.hidden import observations
 from warp_kernels.rules import Rules, world_phase
 
-__all__ = ["MOST_CARDS", "Params", "Sizes", "State", "observation_width", "rules"]
-
 MOST_CARDS = 31
 """Largest number of cards: a hand is the bits of an int32."""
 
@@ -217,7 +215,13 @@ def rules(s: Sizes) -> Rules:
         num_agents=players,
         action_size=1,
         continuous=False,
-        phases=(world_phase(bid),),
+        phases=(
+            world_phase(
+                bid,
+                reads="order hand points bid turn io.choice",
+                writes="hand points bid winner turn io.reward io.terminated",
+            ),
+        ),
         observe=observe,
         legal=legal,
         reset=reset,

@@ -13,8 +13,6 @@ from warp_kernels.episode import IO
 from warp_kernels.games import boards
 from warp_kernels.rules import Rules, world_phase
 
-__all__ = ["MOST_BIDS", "PLAYERS", "Params", "State", "observation_width", "rules"]
-
 PLAYERS = 2
 """Number of players."""
 MOST_BIDS = 62
@@ -137,7 +135,9 @@ def rules(numdice: int, dice_sides: int, faces_rise_first: bool) -> Rules:
         num_agents=PLAYERS,
         action_size=1,
         continuous=False,
-        phases=(world_phase(act),),
+        phases=(
+            world_phase(act, reads="dice bids last mover io.choice", writes="bids last mover io.reward io.terminated"),
+        ),
         observe=observe,
         legal=legal,
         reset=reset,

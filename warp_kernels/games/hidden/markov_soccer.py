@@ -15,8 +15,6 @@ from warp_kernels.episode import IO
 from warp_kernels.games.hidden import observations
 from warp_kernels.rules import Rules, world_phase
 
-__all__ = ["ACTIONS", "PLANES", "PLAYERS", "Params", "Sizes", "State", "rules"]
-
 PLAYERS = 2
 """Number of players."""
 ACTIONS = 5
@@ -138,7 +136,13 @@ def rules(s: Sizes) -> Rules:
         num_agents=PLAYERS,
         action_size=1,
         continuous=False,
-        phases=(world_phase(play),),
+        phases=(
+            world_phase(
+                play,
+                reads="cell holder ball scorer key io.choice io.step",
+                writes="cell holder scorer first io.reward io.terminated",
+            ),
+        ),
         observe=observe,
         reset=reset,
         num_choices=ACTIONS,

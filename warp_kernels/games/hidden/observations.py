@@ -4,8 +4,6 @@ import warp as wp
 
 from warp_kernels.episode import IO
 
-__all__ = ["clear", "mark"]
-
 
 @wp.func
 def clear(io: IO, env: int, agent: int, width: int):

@@ -12,8 +12,6 @@ from warp_kernels.episode import IO
 from warp_kernels.games.hidden import observations
 from warp_kernels.rules import Rules, world_phase
 
-__all__ = ["PLAYERS", "Params", "State", "observation_width", "rules"]
-
 PLAYERS = 2
 """Number of players."""
 
@@ -105,7 +103,11 @@ def rules(coins: int, size: int) -> Rules:
         num_agents=PLAYERS,
         action_size=1,
         continuous=False,
-        phases=(world_phase(push),),
+        phases=(
+            world_phase(
+                push, reads="coins position bid io.choice io.step", writes="coins position bid io.reward io.terminated"
+            ),
+        ),
         observe=observe,
         legal=legal,
         reset=reset,

@@ -14,8 +14,6 @@ from warp_kernels.games import boards
 from warp_kernels.games.hidden import observations
 from warp_kernels.rules import Rules, world_phase
 
-__all__ = ["MOST_CELLS", "Params", "State", "game", "longest", "observation_width"]
-
 MOST_CELLS = 64
 """Largest number of cells: the marks of a player are the bits of one number."""
 
@@ -156,7 +154,13 @@ def game(key: str, cells: int, planes: int, reveal_turns: bool, abrupt: bool, ha
         num_agents=2,
         action_size=1,
         continuous=False,
-        phases=(world_phase(attempt),),
+        phases=(
+            world_phase(
+                attempt,
+                reads="marks known taken mover io.choice",
+                writes="marks known tries taken mover winner io.reward io.terminated",
+            ),
+        ),
         observe=observe,
         legal=legal,
         reset=reset,

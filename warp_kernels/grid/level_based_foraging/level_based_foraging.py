@@ -12,8 +12,6 @@ from warp_kernels.episode import IO
 from warp_kernels.grid.level_based_foraging.start import start
 from warp_kernels.rules import Rules, agent_phase, world_phase
 
-__all__ = ["EAST", "LOAD", "NORTH", "NUM_ACTIONS", "SOUTH", "WEST", "Params", "State", "observation_width", "rules"]
-
 NORTH: int = wp.constant(1)
 """Action to the row above."""
 SOUTH: int = wp.constant(2)
@@ -270,7 +268,12 @@ def rules(num_players: int, num_foods: int, grid_sight: int, observe_levels: boo
         num_agents=num_players,
         action_size=1,
         continuous=False,
-        phases=(agent_phase(aim), world_phase(forage)),
+        phases=(
+            agent_phase(aim, reads="player food io.choice", writes="target"),
+            world_phase(
+                forage, reads="player food spawned target", writes="player food target io.reward io.terminated"
+            ),
+        ),
         observe=observe_grid if grid_sight else observe_list,
         legal=legal if masked else None,
         reset=start(Params, State, num_players, num_foods),

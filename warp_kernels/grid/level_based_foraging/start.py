@@ -6,8 +6,6 @@ import warp as wp
 
 from warp_kernels import philox
 
-__all__ = ["start"]
-
 
 def start(params: type, state: type, num_players: int, num_foods: int) -> Any:
     """Build the reset of a world.

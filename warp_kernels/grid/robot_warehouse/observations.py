@@ -7,8 +7,6 @@ import warp as wp
 
 from warp_kernels.episode import IO
 
-__all__ = ["FEATURES", "LAYERS", "SELF", "View", "global_state", "global_state_size", "observe", "width"]
-
 LAYERS = ("shelves", "requests", "agents", "agent_direction", "agent_load", "goals", "accessible")
 """Layers of images, in the order of rware's ImageLayer."""
 SELF = 8

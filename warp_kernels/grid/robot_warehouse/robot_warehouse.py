@@ -14,27 +14,6 @@ from warp_kernels.grid.robot_warehouse import observations
 from warp_kernels.grid.robot_warehouse.start import start
 from warp_kernels.rules import Rules, agent_phase, world_phase
 
-__all__ = [
-    "CORRIDOR",
-    "DOWN",
-    "FORWARD",
-    "GLOBAL",
-    "GOAL",
-    "INDIVIDUAL",
-    "LEFT",
-    "NUM_ACTIONS",
-    "PLACE",
-    "RIGHT",
-    "TOGGLE_LOAD",
-    "TURN_LEFT",
-    "TURN_RIGHT",
-    "TWO_STAGE",
-    "UP",
-    "Params",
-    "State",
-    "rules",
-]
-
 FORWARD: int = wp.constant(1)
 """Action to the cell ahead."""
 TURN_LEFT: int = wp.constant(2)
@@ -299,7 +278,17 @@ def rules(num_robots: int, message_bits: int, view: observations.View) -> Rules:
         num_agents=num_robots,
         action_size=1 + message_bits,
         continuous=False,
-        phases=(agent_phase(aim), world_phase(work)),
+        phases=(
+            agent_phase(aim, reads="row column direction load shelf io.choice", writes="direction message target"),
+            world_phase(
+                work,
+                reads=(
+                    "row column load deliveries shelf inactive key target rank first floor goal io.choice "
+                    "io.reward io.step"
+                ),
+                writes="row column load deliveries shelf inactive rank first io.reward io.terminated",
+            ),
+        ),
         observe=observations.observe(Params, State, num_robots, message_bits, view),
         reset=start(Params, State, num_robots),
         global_state=observations.global_state(Params, State, num_robots, message_bits),

@@ -7,8 +7,6 @@ import warp as wp
 from warp_kernels import philox
 from warp_kernels.episode import episode_key
 
-__all__ = ["start"]
-
 
 def start(params: type, state: type, num_robots: int) -> Any:
     """Build the reset of a world.

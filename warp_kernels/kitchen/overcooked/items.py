@@ -6,28 +6,6 @@ it is 0 before a soup cooks, else 1 + the steps that it has cooked.
 
 import warp as wp
 
-__all__ = [
-    "COUNTER",
-    "DISH",
-    "DISH_DISPENSER",
-    "FLOOR",
-    "NUM_LAYERS",
-    "NUM_RECIPES",
-    "ONION",
-    "ONION_DISPENSER",
-    "POT",
-    "SERVING",
-    "SOUP",
-    "TICK",
-    "TOMATO",
-    "TOMATO_DISPENSER",
-    "figure",
-    "item_kind",
-    "item_recipe",
-    "item_tick",
-    "num_ingredients",
-]
-
 FLOOR: int = wp.constant(0)
 """Terrain on which players stand."""
 COUNTER: int = wp.constant(1)

@@ -23,8 +23,6 @@ from warp_kernels.kitchen.overcooked.items import (
     item_tick,
 )
 
-__all__ = ["URGENT_STEPS", "observation"]
-
 URGENT_STEPS = 40
 """The last layer is 1 while fewer steps than this are left."""
 _URGENCY = 25

@@ -9,7 +9,7 @@ from functools import cache
 import warp as wp
 
 from warp_kernels.episode import IO
-from warp_kernels.framework.dense_state import dense_state
+from warp_kernels.framework.dense_arrays import dense_state
 from warp_kernels.kitchen.overcooked.items import (
     COUNTER,
     DISH,
@@ -32,21 +32,6 @@ from warp_kernels.kitchen.overcooked.items import (
 from warp_kernels.kitchen.overcooked.observation import observation
 from warp_kernels.kitchen.overcooked.start import start
 from warp_kernels.rules import Rules, world_phase
-
-__all__ = [
-    "EAST",
-    "INTERACT",
-    "NORTH",
-    "NUM_ACTIONS",
-    "NUM_PLAYERS",
-    "SCRATCH",
-    "SOUTH",
-    "STAY",
-    "WEST",
-    "Params",
-    "State",
-    "rules",
-]
 
 NORTH: int = wp.constant(0)
 """Action and orientation toward the row above."""
@@ -281,7 +266,18 @@ def rules(width: int, height: int, num_surfaces: int, num_pots: int, channels_fi
         num_agents=NUM_PLAYERS,
         action_size=1,
         continuous=False,
-        phases=(world_phase(play),),
+        phases=(
+            world_phase(
+                play,
+                reads=(
+                    "place facing held item sparse shaped soups seen_item seen_player terrain cook_time value io.choice"
+                ),
+                writes=(
+                    "place facing held item sparse shaped soups seen_item seen_player num_changed changed "
+                    "was_player io.reward"
+                ),
+            ),
+        ),
         observe=observe,
         forget=forget,
         reset=reset,

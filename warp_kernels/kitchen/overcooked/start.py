@@ -7,8 +7,6 @@ import warp as wp
 from warp_kernels import philox
 from warp_kernels.kitchen.overcooked.items import DISH, ONION, SOUP, TICK, figure
 
-__all__ = ["start"]
-
 
 def start(params: type, state: type, num_surfaces: int, num_pots: int) -> tuple[Any, Any]:
     """Build the resets of a world and of an agent.

@@ -1,8 +1,6 @@
-"""GatherTradeBuild-v0 (5 agents): Gather, trade and build; a planner taxes.
+"""GatherTradeBuild-v0 (5 agents): Gather, trade and build; a planner taxes."""
 
-The rules are in ``warp_kernels/economy/``, the drawing in ``scene.py``.
-"""
-
+from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cache
 from typing import Any
@@ -10,25 +8,18 @@ from typing import Any
 import numpy as np
 from gymnasium import spaces
 
-from gpu_envs.definition.environment import EnvDefinition, any_bits, index, integers, roster
+from gpu_envs.definition.environment import EnvDefinition, any_bits, index, integers, params_of, roster
+from gpu_envs.descriptions import ANY, ObservationBlock
 from gpu_envs.envs.economy import tax_brackets
-from gpu_envs.envs.economy.gather_trade_build.layouts import Layout
 from gpu_envs.envs.economy.gather_trade_build.scene import draw
-from gpu_envs.envs.economy.gather_trade_build.world_settings import WorldSettings, first_chances, source_counts
+from gpu_envs.envs.economy.gather_trade_build.world_settings import Layout, WorldSettings, first_chances, source_counts
 from gpu_envs.errors import ConfigError
 from gpu_envs.utils.settings import MAX_INT, setting
 from warp_kernels.economy.gather_trade_build import gather_trade_build
-from warp_kernels.economy.gather_trade_build.economy_types import Sizes
-from warp_kernels.economy.gather_trade_build.observation_widths import agent_width, global_width, planner_width
-
-__all__ = ["INFO", "REWARD_TYPES", "Config", "build", "draw", "ranked_payments", "ranked_places"]
+from warp_kernels.economy.gather_trade_build.economy_types import Sizes, agent_width, global_width, planner_width
 
 SKILLS = ("none", "pareto", "lognormal")
 """Distributions of skills."""
-GROWTH = tuple(
-    f"{good}_{suffix}" for good in ("wood", "stone") for suffix in ("regen_halfwidth", "regen_weight", "max_health")
-)
-"""Settings of the growth of random layouts, which are parameters."""
 REWARD_TYPES = ("coin_eq_times_productivity", "inv_income_weighted_coin_endowments", "inv_income_weighted_utility")
 """Social welfare functions."""
 INFO = {
@@ -216,7 +207,6 @@ def ranked_places(n_agents: int, layout: Layout) -> np.ndarray:
 
 
 def build(config: Config) -> EnvDefinition:
-    """Build the environment definition."""
     sizes, layout = config.sizes, config.layout
     n, cells = sizes.num_agents, sizes.height * sizes.width
     choices = [6 + 4 * sizes.num_prices]
@@ -238,38 +228,23 @@ def build(config: Config) -> EnvDefinition:
     return EnvDefinition(
         **roster(counts, widths, actions),
         rules=gather_trade_build.rules(sizes),
-        params={
-            "payment": float(config.payment),
-            "payment_max_skill_multiplier": float(config.payment_max_skill_multiplier),
-            "build_skill_dist": skill[config.build_skill_dist],
-            "build_labor": config.build_labor,
-            "order_labor": config.order_labor,
-            "order_duration": config.order_duration,
-            "max_num_orders": config.orders,
-            "move_labor": config.move_labor,
-            "collect_labor": config.collect_labor,
-            "gather_skill_dist": skill[config.gather_skill_dist],
-            "resource_regen_prob": config.resource_regen_prob,
-            **{name: getattr(config, name) for name in GROWTH},
-            "checker_source_blocks": int(config.checker_source_blocks),
-            "fixed_four_skill_and_loc": int(fixed),
-            "starting_agent_coin": config.starting_agent_coin,
-            "isoelastic_eta": config.isoelastic_eta,
-            "energy_cost": config.energy_cost,
-            "energy_warmup_constant": config.energy_warmup_constant,
-            "energy_warmup_auto": int(config.energy_warmup_method == "auto"),
-            "planner_reward_type": REWARD_TYPES.index(config.planner_reward_type),
-            "mixing_weight_gini_vs_coin": config.mixing_weight_gini_vs_coin,
-            "period": config.period,
-            "rate_min": config.rate_min,
-            "rate_max": float(table.max()) if sizes.has_planner else config.rate_max,
-            "annealing": int(config.tax_annealing_schedule is not None),
-            "annealing_warmup": warmup,
-            "annealing_slope": slope,
-            "saez_fixed_elas": -1.0 if config.saez_fixed_elas is None else config.saez_fixed_elas,
-            "uniform_pareto_weights": int(config.pareto_weight_type == "uniform"),
-            "inv_scale": 0.01 if config.allow_observation_scaling else 1.0,
-        },
+        params=params_of(
+            config,
+            gather_trade_build.Params,
+            build_skill_dist=skill[config.build_skill_dist],
+            max_num_orders=config.orders,
+            gather_skill_dist=skill[config.gather_skill_dist],
+            fixed_four_skill_and_loc=int(fixed),
+            energy_warmup_auto=int(config.energy_warmup_method == "auto"),
+            planner_reward_type=REWARD_TYPES.index(config.planner_reward_type),
+            rate_max=float(table.max()) if sizes.has_planner else config.rate_max,
+            annealing=int(config.tax_annealing_schedule is not None),
+            annealing_warmup=warmup,
+            annealing_slope=slope,
+            saez_fixed_elas=-1.0 if config.saez_fixed_elas is None else config.saez_fixed_elas,
+            uniform_pareto_weights=int(config.pareto_weight_type == "uniform"),
+            inv_scale=0.01 if config.allow_observation_scaling else 1.0,
+        ),
         state=_state(sizes, cells),
         initial={
             "source": layout.sources if len(layout.sources) else np.zeros(1, np.int32),
@@ -318,3 +293,107 @@ def _state(sizes: Sizes, cells: int) -> dict[str, Any]:
     for name in ("cycle", "completions", "finished", "fresh", "good_steps", "num_samples"):
         fields[name] = integers((), 0, MAX_INT)
     return fields | {"key": any_bits(()), "elasticity": ()}
+
+
+_GOODS = ("stone", "wood")
+
+
+def action_names(config: Config, row: int) -> list[list[str]]:
+    """Return the names of the choices of every component of the agent in this row."""
+    if row < config.n_agents:
+        prices = range(config.max_bid_ask + 1)
+        books = [[f"{verb} {good} for {price}" for price in prices] for good in _GOODS for verb in ("buy", "sell")]
+        moves = [f"go {direction}" for direction in ("west", "east", "north", "south")]
+        if config.multi_action_mode_agents:
+            return [["nothing", *names] for names in (["build a house"], *books, moves)]
+        return [["nothing", "build a house", *(name for book in books for name in book), *moves]]
+    rates = tax_brackets.table(config)
+    return [["keep the rate", *(f"rate {100 * rate:.4g} %" for rate in rates)]] * len(config.cutoffs)
+
+
+def observation_blocks(config: Config, row: int) -> list[ObservationBlock]:
+    scaled = config.allow_observation_scaling
+    prices = [f"{price} coin" for price in range(config.max_bid_ask + 1)]
+    brackets = [f"from {cutoff:.5g} coin" for cutoff in config.cutoffs]
+    ranks = [f"rank {rank}" for rank in range(config.n_agents)]
+
+    def orders(label: str) -> list[ObservationBlock]:
+        return [_block(f"{label} for {good}, by price", "orders", ANY, prices) for good in _GOODS]
+
+    def inventory(owner: str) -> list[ObservationBlock]:
+        units = {"coin": "coin", "stone": "units", "wood": "units"}
+        return [_block(f"{owner} {good}", f"{unit} / 100" if scaled else unit, ANY) for good, unit in units.items()]
+
+    def position(owner: str) -> list[ObservationBlock]:
+        return [_block(f"{owner} column", "width of the world"), _block(f"{owner} row", "height of the world")]
+
+    market = [_block(f"mean price of past trades of {good}", "coin", config.max_bid_ask) for good in _GOODS]
+    history = [
+        _block(
+            f"past trades of {good} by price, which fade by 0.5 % a step",
+            f"trades * {0.01 if scaled else 1.0}",
+            ANY,
+            prices,
+        )
+        for good in _GOODS
+    ]
+    incomes = "incomes of the last period per day, ascending"
+    taxes = [
+        _block("tax rate by bracket", parts=brackets),
+        _block("1 on the first day of a tax period"),
+        _block("1 on the tax day"),
+        ObservationBlock(incomes, "coin", -ANY, ANY, len(ranks), ranks),
+    ]
+    phase = _block("day of the tax period / `period`")
+    time = _block("time", "`episode_length`") if scaled else _block("time", "steps", ANY)
+    if row < config.n_agents:
+        blocks = [
+            *_map_blocks(config, config.full_observability),
+            _block("pay for a house / `payment`", high=ANY),
+            _block("building skill", high=ANY),
+            *orders("other agents' asks"),
+            *orders("other agents' bids"),
+            *market,
+            *orders("own asks"),
+            *orders("own bids"),
+            *history,
+            _block("probability of collecting two units"),
+            *taxes,
+            _block("own marginal rate"),
+            phase,
+            time,
+            *inventory("own"),
+        ]
+        return blocks if config.full_observability else [*blocks, *position("own")]
+    blocks = _map_blocks(config, True) if config.planner_gets_spatial_info else []
+    blocks += [*orders("asks"), *orders("bids"), *market, *history, *taxes, phase, time, *inventory("the planner's")]
+    for agent in range(config.n_agents):
+        owner = f"agent {agent}'s"
+        blocks += [
+            _block(f"{owner} marginal rate"),
+            ObservationBlock(f"{owner} income of the last period per day", "coin", -ANY, ANY),
+            _block(f"{owner} marginal rate on it"),
+        ]
+        if not config.full_observability:
+            blocks += [*inventory(owner), *(position(owner) if config.planner_gets_spatial_info else ())]
+    return blocks
+
+
+def _block(meaning: str, unit: str = "", high: float = 1.0, parts: Sequence[str] = ()) -> ObservationBlock:
+    return ObservationBlock(meaning, unit, 0, high, max(len(parts), 1), parts)
+
+
+def _map_blocks(config: Config, is_whole: bool) -> list[ObservationBlock]:
+    """Return a block for each layer of the whole map, or of the part around an agent."""
+    sight, layout = config.mobile_agent_observation_range, config.layout
+    offsets = range(-sight, sight + 1)
+    cells = [f"{y:+d} rows, {x:+d} columns" for y in offsets for x in offsets]
+    if is_whole:
+        cells = [f"row {y}, column {x}" for y in range(layout.height) for x in range(layout.width)]
+    highs = {"stone": config.stone_max_health, "wood": config.wood_max_health, "house": 1}
+    highs |= {"water": 1} if config.sizes.has_water else {}
+    highs |= {"source of stone": 1, "source of wood": 1}
+    highs |= {} if is_whole else {"cell of the world": 1}
+    for layer in ("owner of the house", "agent"):
+        highs[f"{layer} (1: the observer, 2 and more: agents by number)"] = config.n_agents + 1
+    return [_block(layer, "", high, cells) for layer, high in highs.items()]

@@ -1,9 +1,8 @@
 """Drawing of GatherTradeBuild-v0: the map, and below it bars of wealth and tax rates, and prices over time."""
 
-from typing import TYPE_CHECKING
-
 import torch
 
+from gpu_envs.definition.environment import WorldView
 from gpu_envs.envs.games.seven_segment import numbers
 from gpu_envs.rendering.scene import (
     BLUE,
@@ -22,11 +21,6 @@ from gpu_envs.rendering.scene import (
 )
 from warp_kernels.economy.gather_trade_build.economy_types import PRICE_POINTS, Sizes
 
-if TYPE_CHECKING:
-    from gpu_envs.definition.environment import WorldView
-
-__all__ = ["draw"]
-
 _COLORS = (RED, BLUE, ORANGE, PURPLE, (0.35, 0.70, 0.90), (0.80, 0.47, 0.65), (0.55, 0.45, 0.10), (0.1, 0.35, 0.35))
 _LAND, _WATER, _TRUNK = (0.93, 0.91, 0.82), (0.45, 0.66, 0.86), (0.47, 0.33, 0.20)
 _STONE, _EDGE, _BARE = (0.55, 0.56, 0.60), (0.38, 0.39, 0.43), (0.84, 0.81, 0.70)
@@ -35,7 +29,7 @@ _GAP, _TALL = 0.03, 0.26  # distance between panels and their height, in the lon
 _PLOT = 0.82  # part of a panel's height below its numbers
 
 
-def draw(worlds: "WorldView", envs: torch.Tensor) -> Scene:
+def draw(worlds: WorldView, envs: torch.Tensor) -> Scene:
     """Return the scene of these worlds.
 
     Trees are wood, gray discs stone; a pale patch is a source without its resource. Houses and agents have the color of

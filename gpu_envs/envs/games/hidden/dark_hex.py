@@ -1,26 +1,26 @@
-"""DarkHex-v0 (2 agents): Hex with hidden stones.
-
-The rules are in ``warp_kernels/games/hidden/dark_hex.py``.
-"""
+"""DarkHex-v0 (2 agents): Hex with hidden stones."""
 
 import math
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
 
 import torch
 
-from gpu_envs.definition.environment import EnvDefinition
+from gpu_envs.definition.environment import EnvDefinition, WorldView
 from gpu_envs.descriptions import ObservationBlock, flags
-from gpu_envs.envs.games.hidden.phantom import OBSTYPES, REVEAL_TURNS, definition_of, tries_block
+from gpu_envs.envs.games.hidden.phantom import (
+    FOG,
+    OBSTYPES,
+    REVEAL_TURNS,
+    boards_of,
+    definition_of,
+    opacity_of,
+    tries_block,
+)
+from gpu_envs.envs.games.scene import FELT, GOLD, PAPER, cells, nowhere
 from gpu_envs.errors import ConfigError
+from gpu_envs.rendering.scene import DARK, Scene, circles, join, lines
 from gpu_envs.utils.settings import setting
 from warp_kernels.games.hidden import dark_hex, phantom_boards
-
-if TYPE_CHECKING:
-    from gpu_envs.definition.environment import WorldView
-    from gpu_envs.rendering.scene import Scene
-
-__all__ = ["GROUPS", "MOST_SIDE", "Config", "action_names", "build", "draw", "observation_blocks", "sizes_of"]
 
 GROUPS = ("black", "white")  # of player 0 and player 1
 MOST_SIDE = phantom_boards.MOST_CELLS // 2  # longest side of a board
@@ -71,16 +71,12 @@ def build(config: Config) -> EnvDefinition:
     )
 
 
-def draw(core: "WorldView", envs: torch.Tensor) -> "Scene":
+def draw(core: WorldView, envs: torch.Tensor) -> Scene:
     """Return the scene of these worlds.
 
     The board as black (player 0) knows it above, as white (player 1) knows it below. Unknown cells are gray, unknown
     stones pale. Bars show the sides that each player connects; the dot on the left marks the player to act.
     """
-    from gpu_envs.envs.games.hidden.phantom import FOG, boards_of, opacity_of
-    from gpu_envs.envs.games.scene import FELT, GOLD, PAPER, cells, nowhere
-    from gpu_envs.rendering.scene import DARK, Scene, circles, join, lines
-
     rows, columns = sizes_of(core.config)
     marks, revealed = boards_of(core, envs, rows * columns)
     grid = cells(rows, columns, core.device) - 0.5
@@ -126,13 +122,11 @@ def draw(core: "WorldView", envs: torch.Tensor) -> "Scene":
 
 
 def action_names(config: Config, row: int) -> list[str]:
-    """Return the names of the actions of the agent in this row."""
     rows, columns = sizes_of(config)
     return [f"row {y}, column {x}" for y in range(rows) for x in range(columns)]
 
 
 def observation_blocks(config: Config, row: int) -> list[ObservationBlock]:
-    """Return the observation blocks of the agent in this row."""
     stones = (
         "white, wins",
         "unused",

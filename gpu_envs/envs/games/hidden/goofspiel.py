@@ -1,27 +1,20 @@
-"""Goofspiel-v0 (2 agents): All players bid cards for point cards.
-
-The rules are in ``warp_kernels/games/hidden/goofspiel.py``.
-"""
+"""Goofspiel-v0 (2 agents): All players bid cards for point cards."""
 
 import math
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
 
 import torch
 from gymnasium import spaces
 
 from gpu_envs.definition.chance import Chance, deal
-from gpu_envs.definition.environment import EnvDefinition, box, index, integers
+from gpu_envs.definition.environment import EnvDefinition, WorldView, game_roster, index, integers
 from gpu_envs.descriptions import ObservationBlock, flags
+from gpu_envs.envs.games.scene import BACK, EDGE, FELT, GOLD, PAPER, seats
+from gpu_envs.envs.games.seven_segment import numbers
 from gpu_envs.errors import ConfigError
+from gpu_envs.rendering.scene import DARK, ORANGE, Scene, boxes, circles, join
 from gpu_envs.utils.settings import setting
 from warp_kernels.games.hidden import goofspiel
-
-if TYPE_CHECKING:
-    from gpu_envs.definition.environment import WorldView
-    from gpu_envs.rendering.scene import Scene
-
-__all__ = ["AS_CARDS", "Config", "action_names", "build", "draw", "observation_blocks", "sizes_of"]
 
 AS_CARDS = -1  # value of num_turns for a turn per card
 
@@ -77,8 +70,8 @@ def build(config: Config) -> EnvDefinition:
         ConfigError: The number of turns does not fit the cards.
     """
     s = sizes_of(config)
-    agents = tuple(f"player_{row}" for row in range(s.players))
     return EnvDefinition(
+        **game_roster({"player": s.players}, goofspiel.observation_width(s), spaces.Discrete(s.num_cards)),
         rules=goofspiel.rules(s),
         params={"win_reward": 1.0},
         bounds={"win_reward": (0.0, 1e6)},
@@ -90,14 +83,9 @@ def build(config: Config) -> EnvDefinition:
             "winner": integers((s.num_turns,), -1, s.players - 1),
             "turn": integers((), 0, s.num_turns),
         },
-        agents=agents,
-        groups={"player": tuple(range(s.players))},
-        roles={agent: (agent,) for agent in agents},
         # a winner that is counted from player 0 tells the seat
         symmetric=s.egocentric or not s.hidden,
         zero_sum=config.returns_type != "total_points",
-        observation_spaces={agent: box(goofspiel.observation_width(s), 0.0, 1.0) for agent in agents},
-        action_spaces={agent: spaces.Discrete(s.num_cards) for agent in agents},
         max_episode_steps=s.num_turns - (s.num_turns == s.num_cards),  # the last card is no choice
         time_limit_terminates=True,
         chance=_chance(s),
@@ -113,17 +101,13 @@ def _chance(s: goofspiel.Sizes) -> Chance:
     return deal("order", s.num_cards, s.num_turns, histories) if is_random else Chance(histories=histories)
 
 
-def draw(core: "WorldView", envs: torch.Tensor) -> "Scene":
+def draw(core: WorldView, envs: torch.Tensor) -> Scene:
     """Return the scene of these worlds.
 
     The point cards are on top, the current one framed, and below them the cards of each player, player 0's at the
     bottom; played cards are pale. To the right are the points and the last bid, framed if it won. Many players are in
     several columns, row by row from the left.
     """
-    from gpu_envs.envs.games.hidden.hands import ACROSS, ROW, hand, points, rows_of, single
-    from gpu_envs.envs.games.scene import EDGE, FELT, seats
-    from gpu_envs.rendering.scene import Scene, join
-
     s, state = sizes_of(core.config), {name: tensor[envs] for name, tensor in core.world_state.items()}
     cards, turns = (torch.arange(count, device=core.device) for count in (s.num_cards, s.num_turns))
     turn, numbers = state["turn"][:, None], cards.expand(len(envs), -1) + 1
@@ -152,12 +136,10 @@ def draw(core: "WorldView", envs: torch.Tensor) -> "Scene":
 
 
 def action_names(config: Config, row: int) -> list[str]:
-    """Return the names of the actions of the agent in this row."""
     return [f"bid {card + 1}" for card in range(config.num_cards)]
 
 
 def observation_blocks(config: Config, row: int) -> list[ObservationBlock]:
-    """Return the observation blocks of the agent in this row."""
     s = sizes_of(config)
     cards = [str(card + 1) for card in range(s.num_cards)]
     points = [str(value) for value in range(s.num_cards * (s.num_cards + 1) // 2 + 1)]
@@ -174,3 +156,80 @@ def observation_blocks(config: Config, row: int) -> list[ObservationBlock]:
     players = [f"player {number}" for number in range(s.players)]
     winners = by_turn(f"winner of each turn, one-hot {counted}; zeros for a tie", players)
     return [*scores, hand, winners, order, by_turn("own bids by turn, one-hot", cards)]
+
+
+ACROSS = 7
+"""Most cards side by side; longer hands have several rows."""
+
+ROW = 1.35
+"""Distance of two rows [world units]."""
+_HALF = (0.41, 0.6)  # half the width and height of a card
+_PALE = 0.22  # opacity of a played card
+
+
+def rows_of(count: int) -> int:
+    """Return the number of rows of a hand."""
+    return math.ceil(count / ACROSS)
+
+
+def hand(
+    first: tuple[float, float],
+    values: torch.Tensor,
+    in_hand: torch.Tensor,
+    face_up: torch.Tensor,
+    framed: torch.Tensor | None = None,
+) -> torch.Tensor:
+    """Return cards in rows of up to `ACROSS`, one world unit apart.
+
+    Args:
+        first: Center of the first card, the left one of the upper row [world units].
+        values: Number on each card, (W, N).
+        in_hand: Whether a card is still to be played; played ones are pale, (W, N) bool.
+        face_up: Whether a card is face up, (W, N) bool.
+        framed: Whether a card has a golden frame, (W, N) bool; None for no frames.
+    """
+    count, device = values.shape[1], values.device
+    slot = torch.arange(count, device=device)
+    centers = torch.stack([first[0] + slot % ACROSS, first[1] - ROW * (slot // ACROSS)], -1)
+    centers = centers.expand(len(values), -1, -1)
+    solid = torch.where(in_hand, 1.0, _PALE)
+    half = torch.tensor(_HALF)
+    parts = [
+        boxes(centers, half + 0.03, EDGE, solid),
+        boxes(centers, half, PAPER, solid),
+        numbers(centers, values.float(), 0.62, 0.55, DARK, solid * face_up),
+        boxes(centers, half - 0.07, BACK, solid * ~face_up),
+    ]
+    if framed is not None:
+        parts.append(boxes(centers, half + 0.12, GOLD, framed, 0.12))
+    return join(*parts)
+
+
+def single(
+    position: tuple[float, float], value: torch.Tensor, largest: int, present: torch.Tensor, framed: torch.Tensor
+) -> torch.Tensor:
+    """Return one card with a number, all (W, 1).
+
+    Args:
+        position: Center of the card [world units].
+        value: Number on the card.
+        largest: Largest number of a card.
+        present: Whether there is a card, bool.
+        framed: Whether it has a golden frame, bool.
+    """
+    center = torch.tensor(position, device=value.device).expand(len(value), 1, 2)
+    half, visible = torch.tensor(_HALF), present.float()
+    return join(
+        boxes(center, half + 0.03, EDGE, visible),
+        boxes(center, half, PAPER, visible),
+        numbers(center, value.float(), 0.62, 0.55, DARK, visible, largest=largest),
+        boxes(center, half + 0.12, GOLD, framed, 0.12),
+    )
+
+
+def points(position: tuple[float, float], value: torch.Tensor, largest: int) -> torch.Tensor:
+    """Return a chip with the points of a player, (W,), of which there are at most `largest`."""
+    center = torch.tensor(position, device=value.device).expand(len(value), 1, 2)
+    return join(
+        circles(center, 0.58, ORANGE), numbers(center, value[:, None].float(), 0.85, 0.5, PAPER, largest=largest)
+    )

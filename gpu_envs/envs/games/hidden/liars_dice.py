@@ -1,41 +1,24 @@
-"""LiarsDice-v0 (2 agents): Bids on hidden dice, until a player doubts.
-
-The rules are in ``warp_kernels/games/hidden/liars_dice.py``.
-"""
+"""LiarsDice-v0 (2 agents): Bids on hidden dice, until a player doubts."""
 
 import math
 from collections import Counter
 from dataclasses import dataclass
 from functools import partial
 from itertools import product
-from typing import TYPE_CHECKING
 
 import torch
 from gymnasium import spaces
 
 from gpu_envs.definition.chance import Chance
-from gpu_envs.definition.environment import EnvDefinition, box, integers
+from gpu_envs.definition.environment import EnvDefinition, WorldView, game_roster, integers
 from gpu_envs.descriptions import ObservationBlock, flags
+from gpu_envs.envs.games.scene import EDGE, FELT, GOLD, PAPER, seats
+from gpu_envs.envs.games.seven_segment import numbers
 from gpu_envs.errors import ConfigError
+from gpu_envs.rendering.scene import DARK, RED, Scene, boxes, circles, join, lines
 from gpu_envs.utils.settings import setting
 from warp_kernels.games.hidden import liars_dice
 
-if TYPE_CHECKING:
-    from gpu_envs.definition.environment import WorldView
-    from gpu_envs.rendering.scene import Scene
-
-__all__ = [
-    "AGENTS",
-    "FACES_FIRST",
-    "Config",
-    "action_names",
-    "build",
-    "draw",
-    "observation_blocks",
-    "quantity_and_face",
-]
-
-AGENTS = ("player_0", "player_1")  # in the order of rows
 FACES_FIRST = "reset-face"  # bidding rule by which bids of one quantity follow each other
 
 
@@ -77,6 +60,7 @@ def build(config: Config) -> EnvDefinition:
         )
     width = liars_dice.observation_width(config.numdice, sides)
     return EnvDefinition(
+        **game_roster({"player": 2}, width, spaces.Discrete(bids + 1)),
         rules=liars_dice.rules(config.numdice, sides, config.bidding_rule == FACES_FIRST),
         params={"win_reward": 1.0},
         bounds={"win_reward": (0.0, 1e6)},
@@ -86,12 +70,7 @@ def build(config: Config) -> EnvDefinition:
             "last": integers((), -1, bids - 1),
             "mover": integers((), 0, 1),
         },
-        agents=AGENTS,
-        groups={"player": (0, 1)},
-        roles={agent: (agent,) for agent in AGENTS},
         zero_sum=True,
-        observation_spaces={agent: box(width, 0.0, 1.0) for agent in AGENTS},
-        action_spaces={agent: spaces.Discrete(bids + 1) for agent in AGENTS},
         max_episode_steps=bids + 1,  # every bid, then the call
         time_limit_terminates=True,
         chance=_chance(config),
@@ -116,16 +95,12 @@ def _weights(config: Config) -> dict[tuple[int, ...], int]:
     return {sum((roll for roll, _ in hand), ()): math.prod(count for _, count in hand) for hand in hands}
 
 
-def draw(core: "WorldView", envs: torch.Tensor) -> "Scene":
+def draw(core: WorldView, envs: torch.Tensor) -> Scene:
     """Return the scene of these worlds.
 
     Player 0's dice below, player 1's above; a frame marks the player to act. Between them the last bid as a quantity
     and a face, red after the call. The highest face is wild and golden.
     """
-    from gpu_envs.envs.games.hidden.dice import bid_of, die
-    from gpu_envs.envs.games.scene import EDGE, FELT, GOLD, seats
-    from gpu_envs.rendering.scene import Scene, boxes, join
-
     config, state = core.config, {name: tensor[envs] for name, tensor in core.world_state.items()}
     count = config.numdice
     half = max(2.0, 0.62 * count + 0.5)
@@ -154,7 +129,6 @@ def action_names(config: Config, row: int) -> list[str]:
 
 
 def observation_blocks(config: Config, row: int) -> list[ObservationBlock]:
-    """Return the observation blocks of the agent in this row."""
     faces = [str(face) for face in range(1, config.dice_sides + 1)]
     dice = [f"own die {number}, face one-hot, lowest first" for number in range(config.numdice)]
     return [
@@ -162,3 +136,66 @@ def observation_blocks(config: Config, row: int) -> list[ObservationBlock]:
         *(flags(die, faces) for die in (dice if config.numdice > 1 else ["own die, face one-hot"])),
         flags("bids so far and the call, in the order of actions", action_names(config, row)),
     ]
+
+
+MOST_PIPS = 6
+"""Most pips on a face; dice with more faces show numbers."""
+_GRID = 0.27  # distance of pips from the center of a die of width 1
+_PIPS = {1: "c", 2: "ab", 3: "acb", 4: "abde", 5: "abcde", 6: "abdefg"}  # places of the pips of a face
+_PLACES = {
+    **{"a": (-1.0, 1.0), "b": (1.0, -1.0), "c": (0.0, 0.0), "d": (1.0, 1.0), "e": (-1.0, -1.0)},
+    **{"f": (-1.0, 0.0), "g": (1.0, 0.0)},
+}
+
+
+def die(
+    position: tuple[float, float], face: torch.Tensor, sides: int, is_visible: torch.Tensor, size: float = 1.0
+) -> torch.Tensor:
+    """Return a die; the highest face is wild and golden.
+
+    Args:
+        position: Center of the die [world units].
+        face: Face from 1, (W,).
+        sides: Number of faces of the die.
+        is_visible: Whether the die is visible, (W,) bool.
+        size: Width of the die [world units].
+    """
+    center = torch.tensor(position, device=face.device).expand(len(face), 1, 2)
+    wild, plain = (torch.tensor(color, device=face.device) for color in (GOLD, PAPER))
+    color = torch.where((face == sides)[:, None], wild, plain)[:, None]
+    visible = is_visible[:, None].float()
+    parts = [boxes(center, 0.5 * size, EDGE, alpha=visible), boxes(center, 0.46 * size, color, alpha=visible)]
+    if sides > MOST_PIPS:
+        return join(*parts, numbers(center, face[:, None], 0.7 * size, 0.5 * size, DARK, visible, largest=sides))
+    for name, (x, y) in _PLACES.items():
+        faces = [number for number, pips in _PIPS.items() if name in pips]
+        has_pip = torch.isin(face, torch.tensor(faces, device=face.device))[:, None]
+        at = center + _GRID * size * torch.tensor([x, y], device=face.device)
+        parts.append(circles(at, 0.095 * size, DARK, alpha=visible * has_pip))
+    return join(*parts)
+
+
+def bid_of(
+    quantity: torch.Tensor, count: int, face: torch.Tensor, sides: int, has_bid: torch.Tensor, called: torch.Tensor
+) -> torch.Tensor:
+    """Return a bid in the middle of the table: quantity, times sign and face, with a red frame after the call.
+
+    Args:
+        quantity: Quantity of dice, (W,).
+        count: Number of all dice.
+        face: Face from 1, (W,).
+        sides: Number of faces of a die.
+        has_bid: Whether there is a bid, (W,) bool.
+        called: Whether the bid was called a lie, (W,) bool.
+    """
+    device, visible = face.device, has_bid[:, None].float()
+    center = torch.zeros((len(face), 1, 2), device=device)
+    left, middle = torch.tensor([-0.6, 0.0], device=device), torch.tensor([-0.08, 0.0], device=device)
+    arm, other = torch.tensor([0.1, 0.1], device=device), torch.tensor([0.1, -0.1], device=device)
+    return join(
+        numbers(center + left, quantity[:, None], 0.6, 0.62, PAPER, visible, largest=count),
+        lines(center + middle - arm, center + middle + arm, 0.06, PAPER, visible),
+        lines(center + middle - other, center + middle + other, 0.06, PAPER, visible),
+        die((0.55, 0.0), face, sides, has_bid, 0.78),
+        boxes(center, torch.tensor([1.1, 0.54]), RED, alpha=called[:, None], line_width=0.1),
+    )

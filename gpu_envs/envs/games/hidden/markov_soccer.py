@@ -1,38 +1,18 @@
-"""MarkovSoccer-v0 (2 agents): Soccer of two players on a grid.
-
-The rules are in ``warp_kernels/games/hidden/markov_soccer.py``.
-"""
+"""MarkovSoccer-v0 (2 agents): Soccer of two players on a grid."""
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
 
 import torch
 from gymnasium import spaces
 
-from gpu_envs.definition.environment import EnvDefinition, any_bits, box, index, integers
+from gpu_envs.definition.environment import EnvDefinition, WorldView, any_bits, game_roster, index, integers
 from gpu_envs.descriptions import ObservationBlock, flags
 from gpu_envs.errors import ConfigError
+from gpu_envs.rendering.scene import BLUE, DARK, RED, Scene, boxes, circles, join, lines
 from gpu_envs.utils.settings import MAX_INT, setting
 from warp_kernels.games.hidden import markov_soccer
 
-if TYPE_CHECKING:
-    from gpu_envs.definition.environment import WorldView
-    from gpu_envs.rendering.scene import Scene
-
-__all__ = [
-    "AGENTS",
-    "GROUPS",
-    "MOST_CELLS",
-    "Config",
-    "action_names",
-    "build",
-    "draw",
-    "observation_blocks",
-    "sizes_of",
-]
-
 GROUPS = ("a", "b")  # of player 0 and player 1
-AGENTS = tuple(f"{name}_0" for name in GROUPS)  # in the order of rows
 MOST_CELLS = 4096  # largest number of cells of a grid
 
 
@@ -77,6 +57,7 @@ def build(config: Config) -> EnvDefinition:
     s = sizes_of(config)
     cells = s.rows * s.columns
     return EnvDefinition(
+        **game_roster(dict.fromkeys(GROUPS, 1), markov_soccer.PLANES * cells, spaces.Discrete(markov_soccer.ACTIONS)),
         rules=markov_soccer.rules(s),
         params={"win_reward": 1.0, "horizon": config.horizon},
         bounds={"win_reward": (0.0, 1e6)},
@@ -88,12 +69,7 @@ def build(config: Config) -> EnvDefinition:
             "key": any_bits(()),
             "first": index((), 2),
         },
-        agents=AGENTS,
-        groups={name: (row,) for row, name in enumerate(GROUPS)},
-        roles={name: (name,) for name in GROUPS},
         zero_sum=True,
-        observation_spaces={agent: box(markov_soccer.PLANES * cells, 0.0, 1.0) for agent in AGENTS},
-        action_spaces={agent: spaces.Discrete(markov_soccer.ACTIONS) for agent in AGENTS},
         max_episode_steps=config.horizon - 1,  # the ball is placed by the first of the moves
         time_limit_terminates=True,
         fixed_params=("horizon",),
@@ -102,14 +78,12 @@ def build(config: Config) -> EnvDefinition:
     )
 
 
-def draw(core: "WorldView", envs: torch.Tensor) -> "Scene":
+def draw(core: WorldView, envs: torch.Tensor) -> Scene:
     """Return the scene of these worlds.
 
     The pitch with a goal on either side, player 0 in red, who scores on the right, and player 1 in blue. The ball is
     white with dark spots, next to the player that has it. Row 0 is on top.
     """
-    from gpu_envs.rendering.scene import BLUE, DARK, RED, Scene, boxes, circles, join, lines
-
     s, state = sizes_of(core.config), {name: tensor[envs] for name, tensor in core.world_state.items()}
     worlds, device, rows, columns = len(envs), core.device, s.rows, s.columns
     green, light, white = (0.27, 0.58, 0.30), (0.33, 0.65, 0.35), (1.0, 1.0, 1.0)
@@ -156,12 +130,10 @@ def draw(core: "WorldView", envs: torch.Tensor) -> "Scene":
 
 
 def action_names(config: Config, row: int) -> list[str]:
-    """Return the names of the actions of the agent in this row."""
     return ["up", "down", "left", "right", "stand"]
 
 
 def observation_blocks(config: Config, row: int) -> list[ObservationBlock]:
-    """Return the observation blocks of the agent in this row."""
     s = sizes_of(config)
     cells = [f"row {y}, column {x}" for y in range(s.rows) for x in range(s.columns)]
     pieces = [f"player {player} {word} the ball" for player in range(2) for word in ("without", "with")]

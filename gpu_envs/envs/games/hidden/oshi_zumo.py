@@ -1,28 +1,20 @@
-"""OshiZumo-v0 (2 agents): Bids of coins push a wrestler.
-
-The rules are in ``warp_kernels/games/hidden/oshi_zumo.py``.
-"""
+"""OshiZumo-v0 (2 agents): Bids of coins push a wrestler."""
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
 
 import torch
 from gymnasium import spaces
 
-from gpu_envs.definition.environment import EnvDefinition, box, integers
+from gpu_envs.definition.environment import EnvDefinition, WorldView, game_roster, integers, params_of
 from gpu_envs.descriptions import ObservationBlock, flags
+from gpu_envs.envs.games.scene import EDGE, GOLD, PAPER, nowhere
+from gpu_envs.envs.games.seven_segment import numbers
 from gpu_envs.errors import ConfigError
+from gpu_envs.rendering.scene import BLUE, DARK, ORANGE, RED, Scene, boxes, circles, join, lines
 from gpu_envs.utils.settings import MAX_INT, setting
 from warp_kernels.games.hidden import oshi_zumo
 
-if TYPE_CHECKING:
-    from gpu_envs.definition.environment import WorldView
-    from gpu_envs.rendering.scene import Scene
-
-__all__ = ["AGENTS", "GROUPS", "Config", "action_names", "build", "draw", "observation_blocks"]
-
 GROUPS = ("left", "right")  # of player 0 and player 1
-AGENTS = tuple(f"{name}_0" for name in GROUPS)  # in the order of rows
 
 
 @dataclass(frozen=True)
@@ -52,25 +44,20 @@ def build(config: Config) -> EnvDefinition:
         raise ConfigError(f"min_bid: expected at most coins = {coins}, got {config.min_bid}; lower min_bid")
     width = oshi_zumo.observation_width(coins, size)
     return EnvDefinition(
+        **game_roster(dict.fromkeys(GROUPS, 1), width, spaces.Discrete(coins + 1)),
         rules=oshi_zumo.rules(coins, size),
-        params={
-            "win_reward": 1.0,
-            "min_bid": config.min_bid,
-            "horizon": config.horizon,
-            "alesia": int(config.alesia),
-        },
+        params=params_of(
+            config,
+            oshi_zumo.Params,
+            win_reward=1.0,
+        ),
         bounds={"win_reward": (0.0, 1e6), "alesia": (0, 1)},
         state={
             "coins": integers((2,), 0, coins),
             "position": integers((), 0, 2 * size + 2),
             "bid": integers((2,), -1, coins),
         },
-        agents=AGENTS,
-        groups={name: (row,) for row, name in enumerate(GROUPS)},
-        roles={name: (name,) for name in GROUPS},
         zero_sum=True,
-        observation_spaces={agent: box(width, 0.0, 1.0) for agent in AGENTS},
-        action_spaces={agent: spaces.Discrete(coins + 1) for agent in AGENTS},
         max_episode_steps=config.horizon,
         time_limit_terminates=True,
         fixed_params=("horizon",),
@@ -79,16 +66,12 @@ def build(config: Config) -> EnvDefinition:
     )
 
 
-def draw(core: "WorldView", envs: torch.Tensor) -> "Scene":
+def draw(core: WorldView, envs: torch.Tensor) -> Scene:
     """Return the scene of these worlds.
 
     A wrestler on the field, whose red and blue ends are outside. Above it are the coins of player 0 (red, pushes to
     the right) and player 1 (blue), below it their last bids.
     """
-    from gpu_envs.envs.games.scene import EDGE, GOLD, PAPER, nowhere
-    from gpu_envs.envs.games.seven_segment import numbers
-    from gpu_envs.rendering.scene import BLUE, DARK, ORANGE, RED, Scene, boxes, circles, join, lines
-
     config, state = core.config, {name: tensor[envs] for name, tensor in core.world_state.items()}
     count, device, worlds = 2 * config.size + 3, core.device, len(envs)
 
@@ -139,12 +122,10 @@ def draw(core: "WorldView", envs: torch.Tensor) -> "Scene":
 
 
 def action_names(config: Config, row: int) -> list[str]:
-    """Return the names of the actions of the agent in this row."""
     return [f"bid {bid}" for bid in range(config.coins + 1)]
 
 
 def observation_blocks(config: Config, row: int) -> list[ObservationBlock]:
-    """Return the observation blocks of the agent in this row."""
     counts, positions = (
         [str(number) for number in range(length)] for length in (config.coins + 1, 2 * config.size + 3)
     )

@@ -2,20 +2,15 @@
 
 import math
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import torch
 from gymnasium import spaces
 
 from gpu_envs.definition.chance import Chance
-from gpu_envs.definition.environment import any_bits, box, integers
+from gpu_envs.definition.environment import WorldView, any_bits, game_roster, integers
 from gpu_envs.descriptions import ObservationBlock
 from warp_kernels.games.hidden import phantom_boards
-
-if TYPE_CHECKING:
-    from gpu_envs.definition.environment import WorldView
-
-__all__ = ["FOG", "OBSTYPES", "PALE", "REVEAL_TURNS", "boards_of", "definition_of", "opacity_of", "tries_block"]
 
 REVEAL_TURNS = "reveal-numturns"  # the number of tries is observed
 PALE = 0.16
@@ -34,10 +29,11 @@ def definition_of(cells: int, planes: int, reveal_turns: bool, names: tuple[str,
         reveal_turns: Whether the number of tries is observed.
         names: Names of the groups, which have one player each: the sides differ, and observations do not tell them.
     """
-    limit, agents = phantom_boards.longest(cells), tuple(f"{name}_0" for name in names)
+    limit = phantom_boards.longest(cells)
     bits = any_bits((2,)) if cells == 64 else integers((2,), 0, 2**cells - 1)  # 64 bits have a sign
     width = phantom_boards.observation_width(cells, planes, reveal_turns)
     return {
+        **game_roster(dict.fromkeys(names, 1), width, spaces.Discrete(cells)),
         "params": {"win_reward": 1.0},
         "bounds": {"win_reward": (0.0, 1e6)},
         "state": {
@@ -48,12 +44,7 @@ def definition_of(cells: int, planes: int, reveal_turns: bool, names: tuple[str,
             "mover": integers((), -1, 1),
             "winner": integers((), -1, 1),
         },
-        "agents": agents,
-        "groups": {name: (row,) for row, name in enumerate(names)},
-        "roles": {name: (name,) for name in names},
         "zero_sum": True,
-        "observation_spaces": {agent: box(width, 0.0, 1.0) for agent in agents},
-        "action_spaces": {agent: spaces.Discrete(cells) for agent in agents},
         "max_episode_steps": limit,
         "time_limit_terminates": True,
         "chance": Chance(histories=math.factorial(cells) ** 2),  # each player tries the cells in any order
@@ -61,7 +52,7 @@ def definition_of(cells: int, planes: int, reveal_turns: bool, names: tuple[str,
     }
 
 
-def boards_of(core: "WorldView", envs: torch.Tensor, cells: int) -> tuple[torch.Tensor, torch.Tensor]:
+def boards_of(core: WorldView, envs: torch.Tensor, cells: int) -> tuple[torch.Tensor, torch.Tensor]:
     """Return the marks of both players, and the cells that each knows, (W, 2, N) bool each."""
     index = torch.arange(cells, device=core.device)
     marks, revealed = (core.world_state[name][envs] for name in ("marks", "known"))

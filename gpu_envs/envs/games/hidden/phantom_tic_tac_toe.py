@@ -1,24 +1,24 @@
-"""PhantomTicTacToe-v0 (2 agents): Tic-tac-toe with hidden marks.
-
-The rules are in ``warp_kernels/games/hidden/phantom_tic_tac_toe.py``.
-"""
+"""PhantomTicTacToe-v0 (2 agents): Tic-tac-toe with hidden marks."""
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
 
 import torch
 
-from gpu_envs.definition.environment import EnvDefinition
+from gpu_envs.definition.environment import EnvDefinition, WorldView
 from gpu_envs.descriptions import ObservationBlock, flags
-from gpu_envs.envs.games.hidden.phantom import OBSTYPES, REVEAL_TURNS, definition_of, tries_block
+from gpu_envs.envs.games.hidden.phantom import (
+    FOG,
+    OBSTYPES,
+    REVEAL_TURNS,
+    boards_of,
+    definition_of,
+    opacity_of,
+    tries_block,
+)
+from gpu_envs.envs.games.scene import PAPER, cells, nowhere
+from gpu_envs.rendering.scene import BLUE, DARK, RED, Scene, boxes, join, lines, rings
 from gpu_envs.utils.settings import setting
 from warp_kernels.games.hidden import phantom_tic_tac_toe
-
-if TYPE_CHECKING:
-    from gpu_envs.definition.environment import WorldView
-    from gpu_envs.rendering.scene import Scene
-
-__all__ = ["GROUPS", "Config", "action_names", "build", "draw", "observation_blocks"]
 
 GROUPS = ("cross", "nought")  # of player 0 and player 1
 
@@ -35,7 +35,6 @@ class Config:
 
 
 def build(config: Config) -> EnvDefinition:
-    """Build the environment definition."""
     reveal_turns = config.obstype == REVEAL_TURNS
     cells, planes = phantom_tic_tac_toe.CELLS, phantom_tic_tac_toe.PLANES
     return EnvDefinition(
@@ -45,16 +44,12 @@ def build(config: Config) -> EnvDefinition:
     )
 
 
-def draw(core: "WorldView", envs: torch.Tensor) -> "Scene":
+def draw(core: WorldView, envs: torch.Tensor) -> Scene:
     """Return the scene of these worlds.
 
     The board as player 0 (red crosses) knows it on the left, as player 1 (blue rings) knows it on the right. Unknown
     cells are gray, unknown marks pale; the border of a board shows that its player is to act. Row 0 is on top.
     """
-    from gpu_envs.envs.games.hidden.phantom import FOG, boards_of, opacity_of
-    from gpu_envs.envs.games.scene import PAPER, cells, nowhere
-    from gpu_envs.rendering.scene import BLUE, DARK, RED, Scene, boxes, join, lines, rings
-
     marks, revealed = boards_of(core, envs, phantom_tic_tac_toe.CELLS)
     board = cells(3, 3, core.device)
     board = torch.stack([board[..., 0], 3.0 - board[..., 1]], -1).expand(len(envs), -1, -1)
@@ -79,12 +74,10 @@ def draw(core: "WorldView", envs: torch.Tensor) -> "Scene":
 
 
 def action_names(config: Config, row: int) -> list[str]:
-    """Return the names of the actions of the agent in this row."""
     return [f"{y} {x}" for y in ("top", "middle", "bottom") for x in ("left", "center", "right")]
 
 
 def observation_blocks(config: Config, row: int) -> list[ObservationBlock]:
-    """Return the observation blocks of the agent in this row."""
     cells, planes = action_names(config, row), ("cells without a known mark", "known noughts", "known crosses")
     tries = tries_block(cells, config.obstype == REVEAL_TURNS)
     return [*(flags(f"{plane}, row by row", cells) for plane in planes), tries]

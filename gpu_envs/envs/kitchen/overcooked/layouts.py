@@ -6,8 +6,6 @@ import numpy as np
 
 from gpu_envs.errors import ConfigError, shown
 
-__all__ = ["LAYOUTS", "MAX_SIDE", "TERRAIN", "Kitchen", "read_grid"]
-
 MAX_SIDE = 64
 """Largest number of rows or columns."""
 TERRAIN = " XOTPDS"

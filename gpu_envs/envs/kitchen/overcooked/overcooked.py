@@ -1,7 +1,4 @@
-"""Overcooked-v0 (2 agents): Two cooks fill pots and serve soups.
-
-The rules are in ``warp_kernels/kitchen/overcooked/overcooked.py``, the drawing in ``scene.py``.
-"""
+"""Overcooked-v0 (2 agents): Two cooks fill pots and serve soups."""
 
 from dataclasses import dataclass
 from functools import cache
@@ -10,7 +7,7 @@ from typing import Any, ClassVar
 import numpy as np
 from gymnasium import spaces
 
-from gpu_envs.definition.environment import EnvDefinition, index, integers, roster
+from gpu_envs.definition.environment import EnvDefinition, index, integers, params_of, roster
 from gpu_envs.descriptions import ObservationBlock
 from gpu_envs.envs.kitchen.overcooked import recipes
 from gpu_envs.envs.kitchen.overcooked.layouts import LAYOUTS, Kitchen, read_grid
@@ -19,19 +16,6 @@ from gpu_envs.errors import ConfigError, shown
 from gpu_envs.utils.settings import MAX_FLOAT, MAX_INT, setting
 from warp_kernels.kitchen.overcooked import overcooked
 from warp_kernels.kitchen.overcooked.items import NUM_LAYERS, NUM_RECIPES, TICK
-
-__all__ = [
-    "LAYER_HIGHS",
-    "MAX_INGREDIENTS",
-    "MAX_TIME",
-    "SHAPING",
-    "Config",
-    "action_names",
-    "build",
-    "draw",
-    "observation_blocks",
-    "observation_space",
-]
 
 MAX_INGREDIENTS = 9
 """Most ingredients of a soup."""
@@ -180,7 +164,6 @@ def _read_shaping(params: Any) -> dict[str, float]:
 
 
 def build(config: Config) -> EnvDefinition:
-    """Build the environment definition."""
     kitchen, shaping, limit = config.kitchen, config.shaping, config.max_num_ingredients
     cells, surfaces = len(kitchen.terrain), len(kitchen.surfaces)
     players = overcooked.NUM_PLAYERS
@@ -191,17 +174,15 @@ def build(config: Config) -> EnvDefinition:
     return EnvDefinition(
         **named,
         rules=overcooked.rules(kitchen.width, kitchen.height, surfaces, kitchen.num_pots, config.channels_first),
-        params={
-            "placement_in_pot_reward": shaping["PLACEMENT_IN_POT_REW"],
-            "dish_pickup_reward": shaping["DISH_PICKUP_REWARD"],
-            "soup_pickup_reward": shaping["SOUP_PICKUP_REWARD"],
-            "reward_shaping_factor": config.reward_shaping_factor,
-            "old_dynamics": int(config.old_dynamics),
-            "max_num_ingredients": limit,
-            "random_start_pos": int(config.random_start_pos),
-            "rnd_obj_prob_thresh": config.rnd_obj_prob_thresh,
-            "num_floor": len(kitchen.floor),
-        },
+        params=params_of(
+            config,
+            overcooked.Params,
+            placement_in_pot_reward=shaping["PLACEMENT_IN_POT_REW"],
+            dish_pickup_reward=shaping["DISH_PICKUP_REWARD"],
+            soup_pickup_reward=shaping["SOUP_PICKUP_REWARD"],
+            max_num_ingredients=limit,
+            num_floor=len(kitchen.floor),
+        ),
         state={
             "place": index((players,), cells),
             "facing": index((players,), 4),
@@ -272,12 +253,10 @@ _LAYERS = (
 
 
 def action_names(config: Config, row: int) -> list[str]:
-    """Return the names of the actions of the agent in this row."""
     return [*_DIRECTIONS, "stay", "interact"]
 
 
 def observation_blocks(config: Config, row: int) -> list[ObservationBlock]:
-    """Return the observation blocks of the agent in this row."""
     cells = [f"column {x}, row {y}" for x in range(config.kitchen.width) for y in range(config.kitchen.height)]
     highs = dict.fromkeys(LAYER_HIGHS["ingredients"], config.max_num_ingredients)
     highs |= dict.fromkeys(LAYER_HIGHS["time"], config.longest_time)

@@ -9,8 +9,6 @@ import numpy as np
 from gpu_envs.errors import ConfigError, shown
 from warp_kernels.kitchen.overcooked.items import NUM_RECIPES
 
-__all__ = ["DEFAULT", "Recipe", "all_recipes", "check", "cook_times", "read_orders", "values"]
-
 DEFAULT = 20
 """Reward and cooking time of a recipe without others."""
 INGREDIENTS = ("onion", "tomato")

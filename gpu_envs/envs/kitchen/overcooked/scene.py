@@ -1,19 +1,12 @@
 """Drawing of Overcooked: a kitchen from above with counters, dispensers, pots and a serving window, and chefs."""
 
-from typing import TYPE_CHECKING
-
 import torch
 
+from gpu_envs.definition.environment import WorldView
 from gpu_envs.envs.games.scene import PAPER
 from gpu_envs.envs.games.seven_segment import numbers
-from gpu_envs.rendering.pen import Pen
-from gpu_envs.rendering.scene import BLUE, DARK, GRAY, GREEN, RED, Color, Scene, circles, join, lines
+from gpu_envs.rendering.scene import BLUE, DARK, GRAY, GREEN, RED, Color, Pen, Scene, circles, join, lines
 from warp_kernels.kitchen.overcooked import items
-
-if TYPE_CHECKING:
-    from gpu_envs.definition.environment import WorldView
-
-__all__ = ["draw"]
 
 _TILE = (0.93, 0.90, 0.84)
 _WOOD, _EDGE, _TOP = (0.62, 0.44, 0.28), (0.45, 0.31, 0.19), (0.74, 0.56, 0.38)
@@ -119,7 +112,7 @@ def _pots(centers: torch.Tensor, soup: torch.Tensor, cook_time: torch.Tensor, lo
     )
 
 
-def _chefs(core: "WorldView", centers: torch.Tensor, facing: torch.Tensor, carried: torch.Tensor) -> list[torch.Tensor]:
+def _chefs(core: WorldView, centers: torch.Tensor, facing: torch.Tensor, carried: torch.Tensor) -> list[torch.Tensor]:
     """Return upright chefs with their hats, and what they hold before them; eyes and a mark show where they look."""
     ahead = torch.tensor([[0.0, 1.0], [0.0, -1.0], [1.0, 0.0], [-1.0, 0.0]], device=core.device)[facing]
     side = torch.stack([-ahead[..., 1], ahead[..., 0]], -1)
@@ -150,7 +143,7 @@ def _chefs(core: "WorldView", centers: torch.Tensor, facing: torch.Tensor, carri
     ]
 
 
-def draw(core: "WorldView", envs: torch.Tensor) -> Scene:
+def draw(core: WorldView, envs: torch.Tensor) -> Scene:
     """Return the scene of these worlds.
 
     Brown counters, crates of onions and tomatoes, plates, pots on stoves with their ingredients and the steps left, a

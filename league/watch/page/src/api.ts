@@ -116,6 +116,8 @@ export interface Rollout {
   seats: (Seat & { policy: string })[];
   worlds: number;
   steps: number;
+  /** Sum of an agent's rewards in the episode, if the rollout is only its latest part. */
+  returns?: number[];
   /** Whether each world's episode was played to its end. */
   complete: boolean[];
   /** x_min, y_min, x_max, y_max of each world; or of each world in each frame. */
@@ -137,6 +139,30 @@ export interface Rollout {
   action_names: Record<string, string[] | string[][]> | null;
   /** Components of continuous actions. */
   action_parts: Record<string, string[]> | null;
+}
+
+/** What a person plays (league/watch/play.py). */
+export interface Game {
+  kind: "play";
+  env_id: string;
+  agents: string[];
+  /** The person's. */
+  agent: string;
+  /** In words. */
+  opponents: string;
+  fps: number;
+  /** Whether the world moves on at its pace at first. */
+  realtime: boolean;
+  /** Names of the choices of every component; null where actions are continuous. */
+  choices: string[][] | null;
+  parts: { name: string; low: number; high: number }[] | null;
+}
+
+/** What has happened since the last action of the person. */
+export interface Turn extends Rollout {
+  turn: number;
+  legal: boolean[][] | null;
+  over: boolean;
 }
 
 /** A rollout that an exported file holds. */
@@ -184,6 +210,12 @@ export class Source {
 
   run(): Promise<Run> {
     return this.get<Run>(RUN);
+  }
+
+  /** What a person plays; null where the page shows a run. */
+  async game(): Promise<Game | null> {
+    const answer = await this.get<Run | Game>(RUN);
+    return answer.kind === "play" ? answer : null;
   }
 }
 

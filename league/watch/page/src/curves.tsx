@@ -4,7 +4,8 @@ import { Chart, type Line } from "./chart";
 import { roleColor, series } from "./theme";
 import { words } from "./text";
 
-const FIRST = [/return|score|win|success|nash_conv|exploitability/, /entropy/, /value_loss/, /policy_loss/];
+const RESULT = /(?<!\/episode_(return|length))_mean$/; // win rates, deliveries, survivors
+const FIRST = [/return|score|nash_conv|exploitability/, /entropy/, /value_loss/, /policy_loss/];
 const AT_FIRST = 4;
 const FEW = 40; // points that are drawn as they are, at first
 const CLOCK = new Set(["iteration", "env_steps", "seconds"]);
@@ -99,10 +100,12 @@ function smoothed(values: (number | null)[], weight: number): (number | null)[] 
   });
 }
 
-/** The columns that tell most, at first. */
+/** The columns that tell most, at first: results of the environment, then returns and losses. */
 function telling(columns: string[]): string[] {
-  const found = FIRST.flatMap((pattern) => columns.filter((name) => pattern.test(name)));
-  return [...new Set([...found, ...columns])].slice(0, AT_FIRST);
+  const results = columns.filter((name) => RESULT.test(name)).slice(0, AT_FIRST);
+  const known = FIRST.flatMap((pattern) => columns.filter((name) => pattern.test(name)));
+  const others = [...new Set([...known, ...columns])].filter((name) => !results.includes(name));
+  return [...results, ...others.slice(0, AT_FIRST)];
 }
 
 function grouped(columns: string[]): [string, string[]][] {

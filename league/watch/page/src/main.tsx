@@ -1,6 +1,6 @@
 import { render } from "preact";
 import { useCallback, useEffect, useMemo, useRef, useState } from "preact/hooks";
-import { type League, type Metrics, type Rollout, type Run, Source, rolloutPath } from "./api";
+import { type Game, type League, type Metrics, type Rollout, type Run, Source, rolloutPath } from "./api";
 import { Curves } from "./curves";
 import { Head } from "./head";
 import { Inspector } from "./inspector";
@@ -8,6 +8,7 @@ import { Lineage } from "./lineage";
 import { type Chosen, Match, type Slot, named } from "./match";
 import { Measures } from "./measures";
 import { Payoffs, same } from "./payoffs";
+import { Play } from "./play";
 import { Player } from "./player";
 import { playersOf } from "./players";
 import { Recording } from "./recording";
@@ -252,6 +253,14 @@ function Playing({ slots, shown, colors }: { slots: Slot[]; shown: string[]; col
   );
 }
 
+/** The page of a run, or of a person who plays. */
+function Page({ source }: { source: Source }) {
+  const [game, setGame] = useState<Game | null>();
+  useEffect(() => void source.game().then(setGame, () => setGame(null)), [source]); // a run is asked for again
+  if (game === undefined) return null;
+  return game ? <Play source={source} game={game} /> : <App source={source} />;
+}
+
 document.getElementById("report")?.remove(); // its tables as HTML, for browsers without JavaScript
 const page = document.getElementById("app");
-if (page) render(<App source={new Source(document)} />, page);
+if (page) render(<Page source={new Source(document)} />, page);

@@ -70,7 +70,9 @@ export class Recording {
 
   /** Sum of an agent's rewards before a frame. */
   returnAt(frame: number, world: number, agent: number): number {
-    return frame === 0 ? 0 : this.returns[this.reward.at(frame - 1, world, agent)];
+    const since = (at: number): number => (at === 0 ? 0 : this.returns[this.reward.at(at - 1, world, agent)]);
+    const total = this.answer.returns?.[agent];
+    return since(frame) + (total === undefined ? 0 : total - since(this.reward.steps));
   }
 }
 

@@ -65,7 +65,7 @@ function choose(player: Player, value: string): void {
   else player.set({ tiles: false, world: Number(value) });
 }
 
-function Canvas({ player }: { player: Player }) {
+export function Canvas({ player }: { player: Player }) {
   const ref = useRef<HTMLCanvasElement>(null);
   const dark = useDark();
   const { recording } = player;

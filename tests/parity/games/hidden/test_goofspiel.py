@@ -8,12 +8,12 @@ import torch
 
 from gpu_envs import errors
 from gpu_envs.runtime.factory import make_core
-from parity.references import spiel, spiel_games
+from parity.references import spiel
 
 
 def deal(fields, world, state):
     """Return OpenSpiel's next point card."""
-    return fields["order"][world, spiel_games.chances(state)]
+    return fields["order"][world, spiel.chances(state)]
 
 
 def name_of(settings):
@@ -42,7 +42,7 @@ def cases(settings, quick):
 def test_all_histories_equal_the_reference(settings):
     random = settings["points_order"] == "random"
     start = "order" if random else ""
-    compared = spiel_games.all_histories("Goofspiel-v0", name_of(settings), start, deal, **settings)
+    compared = spiel.all_histories("Goofspiel-v0", name_of(settings), start, deal, **settings)
     cards, turns = settings["num_cards"], settings.get("num_turns", settings["num_cards"])
     deals = math.perm(cards, turns) if random else 1
     joint = math.prod((cards - turn) ** settings.get("players", 2) for turn in range(turns))
@@ -74,7 +74,7 @@ LARGE = [
     ids=str,
 )
 def test_random_games_equal_the_reference(settings, games):
-    compared = spiel_games.random_games("Goofspiel-v0", name_of(settings), games, deal, **settings)
+    compared = spiel.random_games("Goofspiel-v0", name_of(settings), games, deal, **settings)
     assert len(compared.states) == games
     assert compared.decisions >= 3 * games
     assert len(compared.results) >= 3
@@ -89,7 +89,7 @@ def test_random_games_equal_the_reference(settings, games):
 @pytest.mark.parametrize("hidden", [{}, {"imp_info": True}, {"imp_info": True, "egocentric": True}], ids=str)
 def test_random_games_of_all_kinds_equal_the_reference(settings, hidden):
     settings = {**settings, **hidden, "num_cards": 8}
-    compared = spiel_games.random_games("Goofspiel-v0", name_of(settings), 1_200, deal, seed=1, **settings)
+    compared = spiel.random_games("Goofspiel-v0", name_of(settings), 1_200, deal, seed=1, **settings)
     assert len(compared.states) == 1_200
 
 
@@ -129,13 +129,8 @@ def test_card_that_was_played_raises():
 @pytest.mark.parametrize(
     ("settings", "words"),
     [
-        ({"players": 11}, r"players: expected an int in \[2, 10\], got 11"),
-        ({"num_cards": 32}, r"num_cards: expected an int in \[2, 31\], got 32"),
         ({"num_cards": 4, "num_turns": 5}, "num_turns: expected -1 or 1 to num_cards = 4, got 5; use fewer turns"),
         ({"num_turns": 0}, "num_turns: expected -1 or 1 to num_cards = 13, got 0"),
-        ({"points_order": "rising"}, "points_order: expected one of 'random', 'descending', 'ascending'"),
-        ({"returns_type": "win"}, "returns_type: expected one of 'win_loss'"),
-        ({"imp_info": 1}, "imp_info: expected True or False, got 1"),
     ],
 )
 def test_bad_settings_raise_one_line(settings, words):

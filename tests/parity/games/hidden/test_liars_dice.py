@@ -5,19 +5,19 @@ import torch
 
 from gpu_envs import errors
 from gpu_envs.runtime.factory import make_core
-from parity.references import spiel, spiel_games
+from parity.references import spiel
 
 
 def roll(fields, world, state):
     """Return OpenSpiel's next roll: the dice of player 0, then those of player 1."""
-    return fields["dice"][world, spiel_games.chances(state)] - 1
+    return fields["dice"][world, spiel.chances(state)] - 1
 
 
 def histories(**settings):
     """Compare every history and return the comparison and OpenSpiel's game string."""
     listed = ",".join(f"{name}={value}" for name, value in settings.items())
     name = f"liars_dice({listed})"
-    return spiel_games.all_histories("LiarsDice-v0", name, "dice", roll, **settings), name
+    return spiel.all_histories("LiarsDice-v0", name, "dice", roll, **settings), name
 
 
 @pytest.mark.variations
@@ -58,7 +58,7 @@ SETTINGS = (
 )
 def test_random_games_equal_the_reference(settings, games):
     listed = ",".join(f"{name}={value}" for name, value in settings.items())
-    compared = spiel_games.random_games("LiarsDice-v0", f"liars_dice({listed})", games, roll, **settings)
+    compared = spiel.random_games("LiarsDice-v0", f"liars_dice({listed})", games, roll, **settings)
     assert len(compared.states) == games
     assert compared.decisions > 3 * games
     assert min(compared.results.values()) > games / 5
@@ -80,10 +80,7 @@ def test_dice_of_several_are_uniform_before_they_are_sorted():
     ("settings", "words"),
     [
         ({"players": 3}, "players: expected 2, got 3"),
-        ({"numdice": 0}, r"numdice: expected an int in \[1, 31\]"),
-        ({"dice_sides": 32}, r"dice_sides: expected an int in \[1, 31\]"),
         ({"numdice": 6}, r"expected 2 \* numdice \* dice_sides <= 62, got 72; use fewer dice or faces"),
-        ({"bidding_rule": "reset"}, "bidding_rule: expected one of 'reset-face', 'reset-quantity'"),
     ],
 )
 def test_bad_settings_raise_one_line(settings, words):

@@ -2,7 +2,7 @@
 
 import pytest
 
-from trainers.algorithms import registry
+from trainers.algorithms import algorithm_specs
 from trainers.config.train_config import TrainConfig
 from trainers.runner.trainer import Trainer
 
@@ -11,7 +11,7 @@ ITERATIONS = 6
 
 
 def trained(path, device, **changes):
-    learner = registry.find("appo").settings(rollout_length=8, hidden_sizes=(16,))
+    learner = algorithm_specs.find("appo").settings(rollout_length=8, hidden_sizes=(16,))
     config = TrainConfig(
         "SimpleTag-v0", num_envs=4, total_steps=ITERATIONS * 32, algorithm="appo", learner=learner, num_threads=1,
         device=device, eval_episodes=0, num_actors=1, **changes,

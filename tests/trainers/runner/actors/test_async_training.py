@@ -11,7 +11,7 @@ import torch
 from simulated_time import SimulatedTime
 
 from gpu_envs.errors import ConfigError, DeviceError, GpuEnvsError
-from trainers.algorithms import registry
+from trainers.algorithms import algorithm_specs
 from trainers.base import phase_timer
 from trainers.cli.train import train_command
 from trainers.config.train_config import TrainConfig, make_train_core
@@ -27,7 +27,7 @@ ITERATIONS = 8
 
 
 def config(algorithm="impala", env_id="CartPole-v1", num_actors=1, **changes):
-    learner = registry.find(algorithm).settings(**{"rollout_length": 8, "hidden_sizes": (16,)})
+    learner = algorithm_specs.find(algorithm).settings(**{"rollout_length": 8, "hidden_sizes": (16,)})
     settings = {"total_steps": ITERATIONS * 8 * 4, "eval_episodes": 0, "num_threads": 1, **changes}
     return TrainConfig(env_id, num_envs=4, algorithm=algorithm, learner=learner, num_actors=num_actors, **settings)
 

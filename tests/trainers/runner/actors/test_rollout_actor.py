@@ -5,7 +5,7 @@ import dataclasses
 import pytest
 import torch
 
-from trainers.algorithms import registry
+from trainers.algorithms import algorithm_specs
 from trainers.config.train_config import TrainConfig, make_train_core
 from trainers.runner.actors.rollout_actor import RolloutActor
 from trainers.runner.collector import Collector
@@ -28,7 +28,7 @@ CASES = {
 
 
 def config(env_id, env, algorithm, settings, **changes):
-    learner = registry.find(algorithm).settings(**settings)
+    learner = algorithm_specs.find(algorithm).settings(**settings)
     return TrainConfig(
         env_id, env, num_envs=6, total_steps=10_000, algorithm=algorithm, learner=learner, num_threads=1, **changes
     )
@@ -64,7 +64,7 @@ def test_learning_from_trajectories_equals_learning_from_own_rollouts(case):
         assert torch.equal(trajectory.episodes["over"], collector.episodes.over)
         copy_generators(learners, other)
         for name, assignment in other.assignments.items():
-            assignment.learner.agent.load_rollout(trajectory.rollouts[name])
+            assignment.learner.load_rollout(trajectory.rollouts[name])
         row = learners.update(number + 1, str)
         assert other.update(number + 1, str) == row
         for name, net in weights_of(learners).items():

@@ -9,8 +9,7 @@ import pytest
 
 from gpu_envs.errors import CheckpointError
 from trainers.runner.actors import trajectory_queue
-from trainers.runner.actors.trajectory import Trajectory
-from trainers.runner.actors.trajectory_queue import TrajectoryQueue
+from trainers.runner.actors.trajectory_queue import Trajectory, TrajectoryQueue
 
 
 def rollout(number, version=0):
@@ -104,11 +103,9 @@ def test_state_counts_what_is_on_its_way_as_lost():
     [
         ({"lost": -1}, "actors.lost: expected a count, got -1"),
         ({"started": "3"}, "actors.started: expected a count, got '3'"),
-        ({"learned": 7}, r"expected started = learned \+ dropped \+ lost"),
-        ({"staleness_x": 0}, "actors.staleness_x: expected a staleness of 0 to 9999 updates"),
-        ({"staleness_-5": 0}, "expected a staleness"),
-        ({"staleness_20000000": 0}, "expected a staleness"),
-        ({"staleness_0": 2}, "expected 1 rollouts by staleness"),
+        ({"staleness_7": None}, "actors.staleness_7: expected a count, got None"),
+        ({"dropped": 7}, "actors: expected counts that add up"),
+        ({"staleness_0": 0, "staleness_20000000": 1}, "actors: expected counts that add up"),
     ],
 )
 def test_wrong_state_is_refused(changes, message):

@@ -1,1 +1,0 @@
-"""Bounds of the throughput suite: the same steps in scalar C with OpenMP, compiled with gcc at first use."""

@@ -1,0 +1,42 @@
+"""Files of pages: tables and parts that are made from results, and figures."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Mapping, Sequence
+from io import BytesIO
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from matplotlib.figure import Figure
+
+PART = re.compile(r"(<!-- results: (.+?) -->\n).*?(<!-- end -->)", re.DOTALL)
+"""A part of a page that is made from results; the rest of a page is written by hand."""
+COLORS = 128
+"""Number of colors of a figure; lines with antialiasing need no more, and the file has a third of the size."""
+
+
+def filled(page: Path, parts: Mapping[str, str]) -> str:
+    """Return the text of a page with its parts of results replaced.
+
+    Args:
+        page: Path of the page.
+        parts: Text of every part by name.
+    """
+    return PART.sub(lambda match: f"{match[1]}{parts[match[2]]}\n{match[3]}", page.read_text(encoding="utf-8"))
+
+
+def table(head: Sequence[str], rows: Iterable[Sequence[str]]) -> str:
+    """Return a table in Markdown."""
+    return "\n".join(f"| {' | '.join(cells)} |" for cells in (head, ["---"] * len(head), *rows))
+
+
+def save_figure(figure: Figure, path: Path, dpi: int) -> None:
+    """Write a figure as a PNG with a palette, and without the name of the program that drew it."""
+    from PIL import Image
+
+    drawn = BytesIO()
+    figure.savefig(drawn, dpi=dpi, format="png", metadata={"Software": None})
+    with Image.open(drawn) as picture:
+        picture.convert("RGB").quantize(COLORS, dither=Image.Dither.NONE).save(path, format="PNG", optimize=True)

@@ -1,1 +1,0 @@
-"""Demonstrations of leagues, cross-play, and the scaling of executors."""

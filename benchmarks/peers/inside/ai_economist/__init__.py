@@ -1,1 +1,0 @@
-"""ai-economist as a peer: one world in NumPy."""

@@ -1,1 +1,0 @@
-"""Training tasks: command, metric and threshold of each."""

@@ -1,0 +1,1 @@
+"""Host environments: ordinary Python environments of other libraries, in batches with the interface of a core."""

@@ -1,0 +1,49 @@
+"""Environments of other libraries train, and their games are played in leagues."""
+
+import json
+
+import pytest
+
+from gpu_envs.cli import main
+from league.storage.run_store import RunStore
+
+pytest.importorskip("Box2D")
+pytest.importorskip("magent2")
+
+TRAININGS = {
+    "gymnasium:LunarLander-v3": ["--num-envs=32", "--total-steps=60000", "--learner.rollout-length=128"],
+    "pettingzoo:pettingzoo.sisl.pursuit_v5": [
+        *("--num-envs=8", "--total-steps=6000"),
+        *(f"--env-arg={pair}" for pair in ("n_evaders=6", "n_pursuers=4", "x_size=8", "y_size=8", "max_cycles=100")),
+    ],
+    "pettingzoo:magent2.environments.battle_v4": ["--num-envs=2", "--total-steps=2000", "--env-arg=max_cycles=100"],
+}
+"""Options of trainings by environment. Battle has 162 agents."""
+
+
+@pytest.mark.parametrize("env_id", TRAININGS)
+def test_trained_policies_are_better_than_random_ones(env_id, tmp_path):
+    words = ["--eval-episodes=16", "--seed=0", "--no-video", "--device=cpu", f"--run-dir={tmp_path / 'run'}"]
+    assert main(["train", env_id, *TRAININGS[env_id], *words]) == 0
+    matchups = json.loads((tmp_path / "run" / "cross_play.json").read_text())["matchups"]
+    role = next(iter(matchups[0]["returns"]))
+    random, trained = (
+        next(matchup["returns"][role] for matchup in matchups if matchup["policies"] == players)
+        for players in (dict.fromkeys(matchups[0]["policies"], "random"), matchups[0]["policies"] | {role: "trained"})
+    )
+    assert trained["mean"] - trained["half"] > random["mean"] + random["half"]
+
+
+LEAGUE = [
+    *("--algorithm=psro", "--iterations=1", "--episodes-per-matchup=256", "--seed=0", "--device=cpu"),
+    *(f"--train-overrides={pair}" for pair in ("total_steps=40000", "num_envs=16", "learner.rollout_length=64")),
+    "--train-overrides=learner.learning_rate=0.001",
+]
+
+
+@pytest.mark.parametrize("env_id", ["pettingzoo:pettingzoo.classic.connect_four_v3", "open_spiel:hex(board_size=5)"])
+def test_responses_in_a_league_beat_random_policies(env_id, tmp_path):
+    assert main(["league", "train", env_id, *LEAGUE, f"--run-dir={tmp_path / 'run'}"]) == 0
+    with RunStore.open(tmp_path / "run", write=False) as store:
+        gain = store.iterations()[1]["previous_nash_conv_lower_bound"]
+    assert gain > 0.5  # of at most 2; responses of both players to random ones
