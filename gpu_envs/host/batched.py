@@ -18,7 +18,8 @@ class BatchedWorlds(Protocol):
     """E worlds with A agents that step at once, such as those of VMAS, EnvPool or JaxMARL behind a few lines.
 
     It receives tensors on the CPU, and returns tensors, NumPy arrays, or arrays of a library with DLPack. Worlds do not
-    reset themselves.
+    reset themselves. Where choices can be illegal it also has ``action_mask``: the legal choices (E, A, n) bool in the
+    state that ``reset`` or ``step`` has returned last, n of them for the agent with the most.
     """
 
     num_envs: int
@@ -43,8 +44,10 @@ class BatchedWorlds(Protocol):
         ...
 
 
-def check_batched(label: str, env: Any) -> None:
-    """Raise a ConfigError if worlds lack a part of `BatchedWorlds`; `label` begins the message."""
+def check_batched(label: str, env: Any, workers: int) -> None:
+    """Raise a ConfigError with `label` if worlds lack a part of `BatchedWorlds`, or there are several workers."""
+    if workers != 1:
+        raise ConfigError(f"{label}: workers: expected 1, as its worlds step at once, got {workers}")
     for part in ("num_envs", "agents", "observation_spaces", "action_spaces", "reset", "step"):
         if not hasattr(env, part):
             raise ConfigError(f"{label}: expected {part} as in BatchedWorlds, got none")
@@ -70,6 +73,7 @@ def batched_definition(env: BatchedWorlds) -> HostDefinition:
         observation_spaces=observed,
         action_spaces=acted,
         groups=groups_of(agents, observed, acted),
+        has_masks=hasattr(env, "action_mask"),
     )
 
 
@@ -81,7 +85,7 @@ class BatchedRun(WorldBatch):
     ) -> None:
         """Bind the worlds to arrays, see `WorldBatch`."""
         super().__init__([], arrays, resets, limit, label)
-        self._env = env
+        self._env: Any = env  # with masks or without
 
     def _current_world(self) -> str:
         return ""
@@ -93,17 +97,25 @@ class BatchedRun(WorldBatch):
         self._write_obs(obs, acted)
         for name, values in zip(("reward", "terminated", "truncated"), results, strict=True):
             arrays[name][acted] = _on_host(values, name, arrays[name].shape)[acted]
+        self._write_masks(acted & ~arrays["terminated"] & ~arrays["truncated"])
 
     def _reset_worlds(self, starts: np.ndarray) -> None:
         arrays = self._arrays
         obs = self._env.reset(torch.from_numpy(arrays["next_seed"].copy()), torch.from_numpy(starts))
         arrays["alive"][starts] = True
-        self._write_obs(obs, np.broadcast_to(starts[:, None], arrays["alive"].shape))
+        agents = np.broadcast_to(starts[:, None], arrays["alive"].shape)
+        self._write_obs(obs, agents)
+        self._write_masks(agents)
 
     def _write_obs(self, obs: Any, agents: np.ndarray) -> None:
         rows = self._arrays["obs"]
         shape = (*agents.shape, *next(iter(self._env.observation_spaces.values())).shape)
         rows[agents] = _on_host(obs, "observations", shape).reshape(rows.shape)[agents]
+
+    def _write_masks(self, agents: np.ndarray) -> None:
+        """Write the legal choices of agents (E, A)."""
+        if (masks := self._arrays["action_mask"]).size:
+            masks[agents] = _on_host(self._env.action_mask, "action_mask", masks.shape)[agents]
 
     def render(self, world: int) -> np.ndarray | None:
         """Return None in place of a frame (H, W, 3)."""

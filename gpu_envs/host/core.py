@@ -95,6 +95,7 @@ class HostCore(Summarized):
         self.workers: int = min(check_value(env_id, "workers", workers, int, ge=1, le=MAX_INT), num_envs)
         timeout: float = check_value(env_id, "worker_timeout", worker_timeout, float, gt=0)
         worlds: list[World] = []
+        self._finalizer = weakref.finalize(self, close_worlds, worlds)
         if isinstance(maker, tuple):
             worlds += make_worlds(maker, num_envs if self.workers == 1 else 1, env_id)
         definition = worlds[0].definition if isinstance(maker, tuple) else batched_definition(maker)
@@ -126,10 +127,11 @@ class HostCore(Summarized):
             else:
                 self._worlds = BatchedRun(maker, arrays, resets, limit, env_id)
         else:
-            close_worlds(worlds)  # one was made for its definition
+            self._finalizer()  # one world was made for its definition
             share = Share(maker, shared_buffer(layout), layout, resets, limit, env_id, range(num_envs))
             self._arrays = share.arrays()
             self._worlds = WorkerPool(share, self.workers, timeout)
+        self._finalizer.detach()
         self._finalizer = weakref.finalize(self, self._worlds.close)
         self._tensors = {name: torch.from_numpy(array).to(device) for name, array in self._arrays.items()}
         tensors = self._tensors

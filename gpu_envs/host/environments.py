@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import inspect
 from collections.abc import Callable, Mapping
 from typing import Any
 
@@ -20,7 +21,8 @@ def make_host_core(env_id: str, library: str, source: Any, settings: Mapping[str
     Args:
         env_id: ID of the environment.
         library: "pettingzoo", "gymnasium", "open_spiel", or "" for a function that makes an environment of any of them.
-        source: Name in the library, or the function.
+        source: Name in the library, or the function. A function with an argument ``num_envs`` returns worlds that
+            step at once, see :func:`from_batched`.
         settings: Arguments of the function, or settings of the environment in its library.
         **options: Arguments of :class:`gpu_envs.host.core.HostCore`.
 
@@ -31,9 +33,19 @@ def make_host_core(env_id: str, library: str, source: Any, settings: Mapping[str
     """
     fields = [(name, Any) for name in settings]
     config = dataclasses.make_dataclass("Config", fields, frozen=True)(**settings)
+    if not library and _makes_all_worlds(source):
+        return _of_worlds(env_id, source(num_envs=options["num_envs"], **settings), config, **options)
     options["device"] = resolve_device(options.get("device"))
     adapter = f"gpu_envs.host.{library or 'adapter'}"
     return HostCore((adapter, source, dict(settings)), env_id=env_id, config=config, **options)
+
+
+def _makes_all_worlds(source: Callable[..., Any]) -> bool:
+    """Return whether a function has an argument ``num_envs``."""
+    try:
+        return "num_envs" in inspect.signature(source).parameters
+    except (TypeError, ValueError):  # a function in C
+        return False
 
 
 def from_pettingzoo(
@@ -100,15 +112,20 @@ def from_batched(env: BatchedWorlds, *, device: str | torch.device | None = "cpu
         **options: As in :func:`from_pettingzoo`, without workers.
 
     Raises:
-        ConfigError: It lacks a part, its spaces are not supported, or there are options of workers.
+        ConfigError: It lacks a part, its spaces are not supported, or there are several workers.
     """
-    name = f"batched:{type(env).__qualname__}"
-    check_batched(name, env)
-    for option in ("workers", "worker_timeout"):
-        if option in options:
-            raise ConfigError(f"{name}: {option}: expected none, as its worlds step at once; leave it out")
-    config = dataclasses.make_dataclass("Config", [])()
-    return HostCore(env, env_id=name, config=config, num_envs=env.num_envs, device=resolve_device(device), **options)
+    return _of_worlds(
+        f"batched:{type(env).__qualname__}", env, dataclasses.make_dataclass("Config", [])(), device=device, **options
+    )
+
+
+def _of_worlds(env_id: str, env: BatchedWorlds, config: Any, num_envs: int | None = None, **options: Any) -> HostCore:
+    """Return the core of worlds that step at once; raise a ConfigError if their number is not `num_envs`."""
+    check_batched(env_id, env, options.get("workers", 1))
+    if num_envs not in (None, env.num_envs):
+        raise ConfigError(f"{env_id}: num_envs: expected {num_envs} worlds from the function, got {env.num_envs}")
+    options["device"] = resolve_device(options.get("device"))
+    return HostCore(env, env_id=env_id, config=config, num_envs=env.num_envs, **options)
 
 
 def _of_library(library: str, source: Any, settings: Mapping[str, Any] | None, **options: Any) -> HostCore:

@@ -79,8 +79,8 @@ def serve_page(args: PageOptions, api: PageApi, title: str) -> int:
     """
     from league.watch.server import is_loopback, serve
 
-    alone = is_loopback(args.host)
-    if not alone:
+    is_local = is_loopback(args.host)
+    if not is_local:
         print(
             f"gpu-envs: warning: --host {args.host}: the URL and the page are not encrypted; "
             "use 127.0.0.1 with SSH forwarding, or a private network",
@@ -92,7 +92,7 @@ def serve_page(args: PageOptions, api: PageApi, title: str) -> int:
     def started(url: str, server: object) -> None:
         address = urlsplit(url)
         print(f"{title}: {url} until Ctrl-C", flush=True)
-        if alone:
+        if is_local:
             # netloc: with the port, and brackets where it is IPv6
             tunnel = f"ssh -N -L {address.port}:{address.netloc} {socket.gethostname()}"
             local = address._replace(netloc=f"127.0.0.1:{address.port}").geturl()

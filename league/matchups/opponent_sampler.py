@@ -236,7 +236,7 @@ class OpponentSampler:
         networks, index = Networks(len(learners)), torch.empty((len(rows), len(self.side)), dtype=torch.int64)
         for column, seat in enumerate(game.seats):
             agents, numbers = agent_rows_of(self.core, seat.members), list[list[int]]()  # by policy
-            indices, of = rows[:, column].unique(return_inverse=True)
+            indices, inverse = rows[:, column].unique(return_inverse=True)
             for opponent in indices.tolist():
                 numbers.append([NO_POLICY] * len(agents))
                 if opponent == LEARNER:
@@ -248,7 +248,7 @@ class OpponentSampler:
                 if isinstance(policy, MixturePolicy) or not plays_in_kernels(policy, device):
                     return None
                 numbers[-1] = agent_numbers(networks, policy, len(agents))
-            index[:, agents] = torch.tensor(numbers)[of]
+            index[:, agents] = torch.tensor(numbers)[inverse]
         return kernel_policies(networks.members, device, self._action_seed % SEEDS), index
 
     def read(self) -> EpisodeTally:

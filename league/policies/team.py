@@ -20,7 +20,7 @@ from league.policies.random import RandomPolicy
 from trainers.base.agent_group import AgentGroup, agent_rows_of, make_agent_group, make_mixed_group
 from trainers.base.serialization import check_fields, read_json, write_json, wrong_format
 from trainers.base.state import State, select_prefix
-from trainers.models.action_heads import action_spec, spec_like
+from trainers.models.action_heads import action_spec
 from trainers.models.overrides import override_of
 from trainers.models.policy import Policy, PolicyProtocol, fit_inputs
 
@@ -215,14 +215,8 @@ def check_seat_policies(policies: Mapping[int, PolicyProtocol], core: Core, seat
 
 
 def _check_network(label: str, policy: Policy, agents: AgentGroup, count: int) -> None:
-    action = policy.spec["action"]
-    for name, expected, actual in (
-        ("obs_width", agents.obs_width, policy.obs_width),
-        ("action", spec_like(action, agents.space), action),
-        ("ids", count if policy.ids else 0, policy.ids),
-    ):
-        if expected != actual:
-            raise ConfigError(f"{label}: {name}: expected {expected} as in this environment, got {actual}")
+    if mismatch := policy.mismatch(agents.obs_width, agents.space, count):
+        raise ConfigError(f"{label}: {mismatch}")
 
 
 def _check_team(label: str, policy: PolicyProtocol, core: Core, rows: Sequence[int], parts: Sequence[SeatPart]) -> None:

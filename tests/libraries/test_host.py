@@ -1,6 +1,7 @@
 """Environments of other libraries train, and their games are played in leagues."""
 
 import json
+from pathlib import Path
 
 import pytest
 
@@ -9,6 +10,8 @@ from league.storage.run_store import RunStore
 
 pytest.importorskip("Box2D")
 pytest.importorskip("magent2")
+pytest.importorskip("vmas")
+EXAMPLES = Path(__file__).parents[2] / "examples"
 
 TRAININGS = {
     "gymnasium:LunarLander-v3": ["--num-envs=32", "--total-steps=60000", "--learner.rollout-length=128"],
@@ -16,13 +19,15 @@ TRAININGS = {
         *("--num-envs=8", "--total-steps=6000"),
         *(f"--env-arg={pair}" for pair in ("n_evaders=6", "n_pursuers=4", "x_size=8", "y_size=8", "max_cycles=100")),
     ],
+    "vmas_worlds:make_worlds": ["--num-envs=64", "--total-steps=100000", "--env-arg=n_agents=2"],
     "pettingzoo:magent2.environments.battle_v4": ["--num-envs=2", "--total-steps=2000", "--env-arg=max_cycles=100"],
 }
 """Options of trainings by environment. Battle has 162 agents."""
 
 
 @pytest.mark.parametrize("env_id", TRAININGS)
-def test_trained_policies_are_better_than_random_ones(env_id, tmp_path):
+def test_trained_policies_are_better_than_random_ones(env_id, tmp_path, monkeypatch):
+    monkeypatch.syspath_prepend(EXAMPLES)
     words = ["--eval-episodes=16", "--seed=0", "--no-video", "--device=cpu", f"--run-dir={tmp_path / 'run'}"]
     assert main(["train", env_id, *TRAININGS[env_id], *words]) == 0
     matchups = json.loads((tmp_path / "run" / "cross_play.json").read_text())["matchups"]

@@ -28,7 +28,6 @@ from trainers.base.agent_group import agent_rows_of, make_agent_group
 from trainers.base.random_streams import SEEDS
 from trainers.config.train_config import TrainConfig, members_by_policy
 from trainers.evaluation.kernel_episodes import KernelPlayers
-from trainers.models.action_heads import spec_like
 from trainers.models.policy import Policy, PolicyProtocol
 from trainers.models.policy_set import Players, PolicyRunner
 from trainers.storage import checkpoint
@@ -152,14 +151,8 @@ def check_fits(policy: Policy, members: Sequence[str], core: Core, file: Path) -
         CheckpointError: Its observations or actions differ from its agents'.
     """
     agents = make_agent_group(core, members)
-    spec, count = policy.spec["action"], len(agent_rows_of(core, members))
-    for name, expected, actual in (
-        ("obs_width", agents.obs_width, policy.obs_width),
-        ("action", spec_like(spec, agents.space), spec),
-        ("ids", count if policy.ids else 0, policy.ids),
-    ):
-        if expected != actual:
-            raise CheckpointError(f"{file}: {name}: expected {expected} as in this {core.id}, got {actual}")
+    if mismatch := policy.mismatch(agents.obs_width, agents.space, len(agent_rows_of(core, members))):
+        raise CheckpointError(f"{file}: {mismatch}")
 
 
 def load_opponents(

@@ -304,13 +304,13 @@ class Attention(nn.Module):
             )
         if not spec.hidden_sizes:
             raise ConfigError("learner.hidden_sizes: expected at least the width of entities, got ()")
-        width, own = spec.hidden_sizes[0], spec.width - sum(map(math.prod, shapes))
+        width, remaining = spec.hidden_sizes[0], spec.width - sum(map(math.prod, shapes))
 
         def embedding(numbers: int) -> nn.Sequential:
             layers = mlp([numbers, width], spec.activation, math.sqrt(2.0), spec.generator)
             return layers.append(ACTIVATIONS[spec.activation]())
 
-        self.own: nn.Sequential = embedding(max(own, 1))
+        self.agent_embedding: nn.Sequential = embedding(max(remaining, 1))
         self.kinds: nn.ModuleList = nn.ModuleList(embedding(numbers) for _, numbers in shapes)
         self.queries: nn.Sequential = mlp([width, HEADS * width], spec.activation, 1.0, spec.generator)
         names = [name for name, shape in spec.blocks.items() if len(shape) == 2]
@@ -328,8 +328,8 @@ class Attention(nn.Module):
         """Map (N, D) to (N, outputs)."""
         blocks = split_blocks(obs, self.blocks, self.by_feature).values()
         entities = [block for block in blocks if block.dim() == 3]
-        own = [block.flatten(1) for block in blocks if block.dim() != 3] or [torch.ones_like(obs[:, :1])]
-        agent = self.own(torch.cat(own, -1))
+        numbers = [block.flatten(1) for block in blocks if block.dim() != 3] or [torch.ones_like(obs[:, :1])]
+        agent = self.agent_embedding(torch.cat(numbers, -1))
         embedded = [kind(block) for kind, block in zip(self.kinds, entities, strict=True)]
         keys = torch.cat([agent.unsqueeze(1), *embedded], 1)  # (N, 1 + entities, width)
         present = torch.cat([(block != 0.0).any(-1) for block in entities], -1)

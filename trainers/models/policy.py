@@ -12,6 +12,7 @@ from typing import Any, Protocol, overload
 
 import numpy as np
 import torch
+from gymnasium import spaces
 from torch import Tensor, nn
 
 from gpu_envs.errors import CheckpointError, ConfigError, format_names, shown
@@ -28,7 +29,7 @@ from trainers.base.serialization import (
     write_tensors,
     wrong_format,
 )
-from trainers.models.action_heads import CategoricalHead, Head, action_text, check_action_spec, make_head
+from trainers.models.action_heads import CategoricalHead, Head, action_text, check_action_spec, make_head, spec_like
 from trainers.models.networks import NETWORKS, Network, NetworkConfig, actor_width, with_ids
 from trainers.models.normalization import ObservationNormalizer
 
@@ -166,6 +167,24 @@ class Policy(Summarized):
     def decide_every(self) -> int:
         """Steps between two decisions. Who queries the policy holds its actions in between."""
         return self.spec.get("decide_every", 1)
+
+    def mismatch(self, obs_width: int, space: spaces.Space[Any], num_agents: int) -> str | None:
+        """Return why the policy cannot act for agents, such as "obs_width: expected 4 ..."; None if it can.
+
+        Args:
+            obs_width: Width D of their observations.
+            space: Their action space.
+            num_agents: Their number, which matters to a policy that distinguishes agents.
+        """
+        action = self.spec["action"]
+        for name, expected, actual in (
+            ("obs_width", obs_width, self.obs_width),
+            ("action", spec_like(action, space), action),
+            ("ids", num_agents if self.ids else 0, self.ids),
+        ):
+            if expected != actual:
+                return f"{name}: expected {expected} as in this environment, got {actual}"
+        return None
 
     def inputs(self, obs: Tensor) -> Tensor:
         """Return the network inputs of observations, see `act`."""

@@ -203,8 +203,8 @@ class PolicySet:
         """Random streams of action samples: of the set, and of policies that act alone; none before `prepare`."""
         if not self._is_prepared:
             return []
-        alone = [part.policies.policy for part in self.parts if isinstance(part.policies, _SinglePolicy)]
-        streams = [self._generator, *(getattr(policy, "generator", None) for policy in alone)]
+        singles = [part.policies.policy for part in self.parts if isinstance(part.policies, _SinglePolicy)]
+        streams = [self._generator, *(getattr(policy, "generator", None) for policy in singles)]
         return [stream for stream in streams if stream is not None]
 
     def state_dict(self) -> State:

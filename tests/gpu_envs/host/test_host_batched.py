@@ -7,7 +7,8 @@ from gymnasium import spaces
 from host_worlds import Broken
 
 import gpu_envs
-from gpu_envs.errors import ConfigError, HostError
+from gpu_envs.errors import ActionError, ConfigError, HostError
+from gpu_envs.runtime.factory import make_core
 
 
 class Climb:
@@ -67,7 +68,7 @@ def test_results_that_do_not_fit_are_one_line():
         core.step(core.sample_actions())
     with pytest.raises(ConfigError, match="action space of agent_0: expected choices from 0 on or a flat Box"):
         gpu_envs.from_batched(Climb(spaces.Discrete(3, start=1)))
-    with pytest.raises(ConfigError, match="batched:Climb: workers: expected none, as its worlds step at once"):
+    with pytest.raises(ConfigError, match="batched:Climb: workers: expected 1, as its worlds step at once, got 2"):
         gpu_envs.from_batched(Climb(), workers=2)
     with pytest.raises(ConfigError, match="batched:Broken: expected num_envs as in BatchedWorlds, got none"):
         gpu_envs.from_batched(Broken("raise"))
@@ -78,3 +79,32 @@ def test_results_that_do_not_fit_are_one_line():
     env.observation_spaces = {"agent_0": env.observation_spaces["agent_0"]}
     with pytest.raises(ConfigError, match="batched:Climb: expected a space of every agent, got none of agent_1"):
         gpu_envs.from_batched(env)
+
+
+class MaskedClimb(Climb):
+    """At the start no agent may climb by two."""
+
+    @property
+    def action_mask(self):
+        mask = torch.ones(3, 2, 3, dtype=torch.bool)
+        mask[..., 2] = self.steps[:, None] > 0
+        return mask
+
+
+def make_masked(num_envs=3):
+    return MaskedClimb()
+
+
+def test_a_function_by_id_makes_worlds_with_masks_at_once():
+    core = make_core(f"{__name__}:make_masked", num_envs=3, seed=0)
+    _, info = core.reset()
+    assert info["action_mask"].tolist() == [[[True, True, False]] * 2] * 3
+    with pytest.raises(ActionError, match="action of agent_0 in world 0: expected a legal action"):
+        core.step(torch.full((3, 2), 2))
+    for _ in range(3):
+        _, _, _, _, info = core.step(core.sample_actions())
+    assert info["action_mask"].all()
+    *_, info = core.step(core.sample_actions())  # its end starts the next episode
+    assert info["action_mask"].tolist() == [[[True, True, False]] * 2] * 3
+    with pytest.raises(ConfigError, match="num_envs: expected 4 worlds from the function, got 3"):
+        make_core(f"{__name__}:make_masked", num_envs=4)

@@ -1,7 +1,10 @@
+import gc
+
 import gymnasium
 import numpy as np
 import pytest
 import torch
+from gymnasium import spaces
 from host_worlds import Broken, Countdown, Reach
 from mpe2 import simple_tag_v3
 
@@ -275,3 +278,19 @@ def test_observations_of_views_have_their_shapes():
     assert set(info["agent_0"]) == {"valid", "alive", "final_obs", "episode_return", "episode_length"}
     obs, *_ = env.step(env.sample_actions())
     assert obs["agent_0"].shape == (2, 4)
+
+
+def test_worlds_of_a_batch_that_cannot_be_made_are_closed():
+    closed = []
+
+    class Mixed(Countdown):
+        def action_space(self, agent):
+            return spaces.Box(-1.0, 1.0, (1,)) if agent == "flyer_0" else super().action_space(agent)
+
+        def close(self):
+            closed.append(self)
+
+    with pytest.raises(ConfigError, match="expected action spaces of one kind"):
+        gpu_envs.from_pettingzoo(Mixed, 2)
+    gc.collect()
+    assert len(closed) == 2

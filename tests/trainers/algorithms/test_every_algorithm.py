@@ -116,7 +116,7 @@ def test_policies_of_another_space_or_team_are_refused(trained):
     with pytest.raises(CheckpointError, match="obs_width"):
         policies_of(saved, {"adversary": ["adversary"]}, core)
     core = make_train_core(TrainConfig("SimpleTag-v0"), 2, 0)
-    with pytest.raises(CheckpointError, match="ids: expected 1 as in this SimpleTag-v0, got 3"):
+    with pytest.raises(CheckpointError, match="ids: expected 1 as in this environment, got 3"):
         policies_of(saved, {"adversary": ["adversary_0"]}, core)
 
 

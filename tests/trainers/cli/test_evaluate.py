@@ -126,7 +126,7 @@ def test_policies_of_another_size_are_refused(run):
 def test_policies_with_other_actions_are_refused(run, tmp_path):
     """Observations are as wide as before."""
     continuous = ["--env-arg", "continuous_actions=true"]
-    message = r"policy-adversary.json: action: expected {0} as in this SimpleTag-v0, got {1}"
+    message = r"policy-adversary.json: action: expected {0} as in this environment, got {1}"
     kinds = ("{'kind': 'continuous', .*}", "{'kind': 'discrete', 'sizes': .5.}")
     with pytest.raises(CheckpointError, match=message.format(*kinds)):
         eval_command([str(run), "--episodes", "4", *continuous])

@@ -27,9 +27,9 @@ interface Control {
 /** A person acts for one agent of one world; the server plays the others (league/watch/play.py). */
 export function Play({ source, game }: { source: Source; game: Game }) {
   const player = useMemo(() => {
-    const made = new Player();
-    made.set({ agent: game.agents.indexOf(game.agent) });
-    return made;
+    const viewer = new Player();
+    viewer.set({ agent: game.agents.indexOf(game.agent) });
+    return viewer;
   }, [game]);
   const controls = useMemo(() => controlsOf(game), [game]);
   const [turn, setTurn] = useState<Turn | null>(null);
@@ -66,10 +66,10 @@ export function Play({ source, game }: { source: Source; game: Game }) {
   const act = useCallback(
     (control?: Control): void => {
       if (!turn || turn.over) return;
-      const down = new Set(held.current);
-      if (control) down.add(control);
+      const pressed = new Set(held.current);
+      if (control) pressed.add(control);
       const idle = moving && (game.choices ?? []).length === 1;
-      const action = game.parts ? forces(game, down) : choices(game, controls, chosen.current, down, turn, idle);
+      const action = game.parts ? forces(game, pressed) : choices(game, controls, chosen.current, pressed, turn, idle);
       void ask(`?turn=${turn.turn}&action=${action.join(",")}`);
     },
     [ask, turn, game, controls, moving],
@@ -91,7 +91,7 @@ export function Play({ source, game }: { source: Source; game: Game }) {
     return () => clearInterval(timer);
   }, [moving, started, act, game]);
   useEffect(() => {
-    const down = (event: KeyboardEvent): void => {
+    const onKeyDown = (event: KeyboardEvent): void => {
       if (event.ctrlKey || event.altKey || event.metaKey) return;
       const control = controls.find(({ key }) => key === event.key);
       if (event.key === "Enter") turn?.over ? restart() : act();
@@ -101,19 +101,22 @@ export function Play({ source, game }: { source: Source; game: Game }) {
       } else return;
       event.preventDefault();
     };
-    const up = (event: KeyboardEvent): void => {
+    const onKeyUp = (event: KeyboardEvent): void => {
       for (const control of held.current) if (control.key === event.key) held.current.delete(control);
     };
-    document.addEventListener("keydown", down);
-    document.addEventListener("keyup", up);
+    document.addEventListener("keydown", onKeyDown);
+    document.addEventListener("keyup", onKeyUp);
+    const release = (): void => held.current.clear(); // no keyup comes while another window has the focus
+    window.addEventListener("blur", release);
     return () => {
-      document.removeEventListener("keydown", down);
-      document.removeEventListener("keyup", up);
+      window.removeEventListener("blur", release);
+      document.removeEventListener("keydown", onKeyDown);
+      document.removeEventListener("keyup", onKeyUp);
     };
   });
 
   const state = turn?.over ? "The episode is over: Enter starts a new one." : moving && !started ? "Any key starts." : "Your move.";
-  const several = (game.choices?.length ?? 0) > 1;
+  const hasParts = (game.choices?.length ?? 0) > 1; // the action has several components
   return (
     <>
       <header>
@@ -161,7 +164,7 @@ export function Play({ source, game }: { source: Source; game: Game }) {
                     <button
                       type="button"
                       disabled={!legal(turn, control)}
-                      aria-pressed={several && chosen.current[part] === control.value}
+                      aria-pressed={hasParts && chosen.current[part] === control.value}
                       onPointerDown={() => held.current.add(control)}
                       onPointerUp={() => held.current.delete(control)}
                       onPointerLeave={() => held.current.delete(control)}
@@ -198,27 +201,27 @@ export function Play({ source, game }: { source: Source; game: Game }) {
 /** Keys and names of all actions: arrows for directions, Space for doing nothing, digits and letters for others. */
 function controlsOf(game: Game): Control[] {
   const parts = game.parts ?? [];
-  const wanted = (game.choices ?? []).flatMap((names, part) => names.map((name, value) => ({ name, part, value })));
+  const actions: Omit<Control, "key">[] = (game.choices ?? []).flatMap((names, part) => names.map((name, value) => ({ name, part, value })));
   for (const [part, { name, low, high }] of parts.entries()) {
-    if (low < 0) wanted.push({ name: `${name} −`, part, value: low });
-    wanted.push({ name: low < 0 ? `${name} +` : name, part, value: high });
+    if (low < 0) actions.push({ name: `${name} −`, part, value: low });
+    actions.push({ name: low < 0 ? `${name} +` : name, part, value: high });
   }
   const keys = new Set<string>();
-  const take = (key: string | undefined): string => {
+  const claim = (key: string | undefined): string => {
     if (!key || keys.has(key)) return "";
     keys.add(key);
     return key;
   };
-  const controls = wanted.map((control) => {
+  const controls = actions.map((control) => {
     const text = control.name.toLowerCase();
     const arrows = ARROWS.filter(([pattern]) => pattern.test(text));
-    return { ...control, key: take(IDLE.test(text) ? " " : arrows.length === 1 ? arrows[0][1] : undefined) };
+    return { ...control, key: claim(IDLE.test(text) ? " " : arrows.length === 1 ? arrows[0][1] : undefined) };
   });
   if (parts.length && !keys.size) {
     const pairs = ["ArrowLeft", "ArrowRight", "ArrowDown", "ArrowUp"];
-    for (const control of controls.slice(0, 4)) control.key = take(pairs.shift());
+    for (const control of controls.slice(0, 4)) control.key = claim(pairs.shift());
   }
-  for (const control of controls) control.key ||= take([...SPARE].find((key) => !keys.has(key)));
+  for (const control of controls) control.key ||= claim([...SPARE].find((key) => !keys.has(key)));
   return controls;
 }
 
@@ -229,18 +232,18 @@ function legal(turn: Turn | null, { part, value }: Control): boolean {
 /** Components of a continuous action: the values of the keys that are down, else 0 or what is nearest to it. */
 function forces(game: Game, held: ReadonlySet<Control>): number[] {
   return (game.parts ?? []).map(({ low, high }, part) => {
-    const down = [...held].filter((control) => control.part === part);
-    return Math.max(low, Math.min(high, down.reduce((sum, control) => sum + control.value, 0)));
+    const pressed = [...held].filter((control) => control.part === part);
+    return Math.max(low, Math.min(high, pressed.reduce((sum, control) => sum + control.value, 0)));
   });
 }
 
 /** Choices of a discrete action: of keys that are down, else the idle one if `idles`, else the last ones. */
 function choices(game: Game, controls: Control[], last: number[], held: ReadonlySet<Control>, turn: Turn, idles: boolean): number[] {
   return (game.choices ?? []).map((_, part) => {
-    const all = controls.filter((control) => control.part === part && legal(turn, control));
-    const idle = all.find((control) => IDLE.test(control.name.toLowerCase()));
-    const before = all.find((control) => control.value === last[part]);
-    const down = all.find((control) => held.has(control));
-    return (down ?? (idles ? (idle ?? before) : (before ?? idle)) ?? all[0])?.value ?? 0;
+    const options = controls.filter((control) => control.part === part && legal(turn, control));
+    const idle = options.find((control) => IDLE.test(control.name.toLowerCase()));
+    const repeated = options.find((control) => control.value === last[part]);
+    const pressed = options.find((control) => held.has(control));
+    return (pressed ?? (idles ? (idle ?? repeated) : (repeated ?? idle)) ?? options[0])?.value ?? 0;
   });
 }
