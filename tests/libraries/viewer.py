@@ -1,12 +1,16 @@
 """Made-up answers for the viewer's page, see `league.watch.api` for their form, and the frame that the page shows."""
 
 import base64
+import contextlib
 import json
+import threading
 from pathlib import Path
 from urllib.parse import parse_qs, unquote, urlsplit
 
 import numpy as np
 from playwright.sync_api import expect
+
+from league.watch.server import serve
 
 PAGE = Path(__file__).parents[2] / "league" / "watch" / "static" / "index.html"
 WAIT = 60_000  # timeout on a busy machine [ms]
@@ -167,3 +171,22 @@ def frame(page) -> int:
 
 def expect_frame(page, number: int) -> None:
     expect(page.get_by_role("slider", name="Step", exact=True)).to_have_value(str(number))
+
+
+@contextlib.contextmanager
+def serving(api):
+    """Serve the page with an API; give its address."""
+    running, ready = {}, threading.Event()
+
+    def started(url, server) -> None:
+        running.update(url=url, server=server)
+        ready.set()
+
+    thread = threading.Thread(target=serve, args=(api, "127.0.0.1", 0, started))
+    thread.start()
+    assert ready.wait(300)
+    try:
+        yield running["url"]
+    finally:
+        running["server"].should_exit = True
+        thread.join(60)
