@@ -9,12 +9,12 @@ import torch
 import warp as wp
 
 from gpu_envs.errors import ConfigError
+from gpu_envs.utils.devices import LESS, too_wide, warp_array
 from gpu_envs.utils.settings import MAX_INT
 
 HUGE_PAGE = 1 << 21
 """Size of a huge page [bytes]; smaller tensors need none."""
 
-LESS = "use fewer worlds or agents, or observations of less"  # the hint of messages about memory
 
 # Warp scalar type -> torch dtype of the same bytes; unsigned ones as signed, for which torch has arithmetic.
 _TORCH = {
@@ -99,13 +99,7 @@ def check_stride(name: str, shape: tuple[int, ...], dtype: torch.dtype) -> None:
     """
     stride = math.prod(shape[1:]) * dtype.itemsize
     if stride > MAX_INT:
-        raise _too_wide(name, shape, stride)
-
-
-def _too_wide(name: str, shape: tuple[int, ...], stride: int) -> ConfigError:
-    """Return the error of an array with a stride [bytes] beyond Warp's 32 bits."""
-    expected = f"rows of at most {MAX_INT / 1e9:.3g} GB, which kernels can address"
-    return ConfigError(f"{name} {shape}: expected {expected}, got {stride / 1e9:,.3g} GB: {LESS}")
+        raise too_wide(name, shape, stride)
 
 
 def _element(dtype: Any) -> tuple[torch.dtype, tuple[int, ...]]:
@@ -122,27 +116,12 @@ def array_fields(struct: Any) -> dict[str, tuple[int, torch.dtype, tuple[int, ..
     return {name: (kind.ndim, *_element(kind.dtype)) for name, kind in arrays.items()}
 
 
-def view(name: str, tensor: torch.Tensor, dtype: Any, ndim: int) -> Any:
-    """Return a Warp array over a tensor's memory, with the shape of its first ``ndim`` axes, vectors in the last.
-
-    Raises:
-        ConfigError: The strides do not fit Warp's 32 bits, which Warp does not check.
-    """
-    shape, strides = tensor.shape[:ndim], tuple(s * tensor.element_size() for s in tensor.stride()[:ndim])
-    if max(strides) > MAX_INT:
-        raise _too_wide(name, tuple(tensor.shape), max(strides))
-    device = wp.device_from_torch(tensor.device)
-    array = wp.array(ptr=tensor.data_ptr(), dtype=dtype, shape=tuple(shape), strides=strides, device=device, copy=False)
-    array._tensor = tensor  # type: ignore[attr-defined]  # keeps the memory alive
-    return array
-
-
 def fill(struct: Any, tensors: dict[str, torch.Tensor], scalars: dict[str, int] | None = None) -> Any:
     """Return an instance of a Warp struct whose arrays are views of the tensors; scalars are given by name."""
     instance = struct()
     for name, var in struct.vars.items():
         if name in tensors:
-            setattr(instance, name, view(name, tensors[name], var.type.dtype, var.type.ndim))
+            setattr(instance, name, warp_array(tensors[name], var.type.dtype, name))
         else:
             setattr(instance, name, (scalars or {})[name])
     return instance

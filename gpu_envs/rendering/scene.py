@@ -19,7 +19,7 @@ import torch
 import warp as wp
 
 from gpu_envs.errors import ConfigError
-from gpu_envs.utils.devices import current_device_kept
+from gpu_envs.utils.devices import current_device_kept, warp_array, warp_stream
 from warp_kernels import building, start
 from warp_kernels.drawing import rasterizer
 from warp_kernels.framework.recorded_launch import loading
@@ -209,16 +209,16 @@ def rasterize(scene: Scene, size: int | tuple[int, int] = 256) -> torch.Tensor:
                 rasterizer.paint,
                 dim=(worlds, height // block[0], width // block[1]),
                 inputs=[
-                    wp.from_torch(shapes),
-                    wp.from_torch(view, dtype=wp.vec3),
+                    warp_array(shapes),
+                    warp_array(view, dtype=wp.vec3),
                     wp.vec3(*scene.surround),
                     wp.vec2i(*block),
                 ],
-                outputs=[wp.from_torch(frames, dtype=wp.vec3ub)],
+                outputs=[warp_array(frames, dtype=wp.vec3ub)],
                 device=wp.device_from_torch(device),
                 record_cmd=True,
             )
-        command.launch(wp.stream_from_torch(torch.cuda.current_stream(device)) if device.type == "cuda" else None)
+        command.launch(warp_stream(device))
     return frames
 
 

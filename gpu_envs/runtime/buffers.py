@@ -5,11 +5,11 @@ from typing import Any
 
 import numpy as np
 import torch
-import warp as wp
 from gymnasium import spaces
 
 from gpu_envs.definition import struct_buffers
 from gpu_envs.definition.environment import EnvDefinition
+from gpu_envs.utils.devices import warp_array
 from gpu_envs.utils.settings import MAX_INT
 from warp_kernels import episode
 
@@ -213,10 +213,10 @@ class EnvBuffers:
             io = episode.IO()
             for name in episode.IO.vars:
                 setattr(io, name, getattr(first, name))
-            io.error = struct_buffers.view("error", self.io["error"][slot : slot + 1], wp.int64, 1)
+            io.error = warp_array(self.io["error"][slot : slot + 1], name="error")
             ios.append(io)
         return (
-            struct_buffers.view("params", self.params, d.rules.params, 1),
+            warp_array(self.params, d.rules.params, "params"),
             struct_buffers.fill(d.rules.state, self.state),
             ios,
         )

@@ -1,6 +1,8 @@
 """Capture of whole rollouts as CUDA graphs, which replay without Python."""
 
-from collections.abc import Callable, Mapping, Sequence
+import contextlib
+import gc
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any
 
 import torch
@@ -82,13 +84,27 @@ def capture(
                 for generator in generators:
                     graph.register_generator_state(generator)
                 # on the stream of the warm-up, which Warp knows already; other threads may use the GPU meanwhile
-                with torch.cuda.graph(graph, pool=pool, stream=side, capture_error_mode="thread_local"):
+                graph_capture = torch.cuda.graph(graph, pool=pool, stream=side, capture_error_mode="thread_local")
+                with _no_collection(), graph_capture:
                     play()
             finally:
                 set_state(saved)
                 for generator, state in zip(generators, generator_states, strict=True):
                     generator.set_state(state)
         return graph
+
+
+@contextlib.contextmanager
+def _no_collection() -> Iterator[None]:
+    """Collect garbage now, and none in this context: freeing a graph or pinned memory breaks a capture."""
+    gc.collect()
+    was_enabled = gc.isenabled()
+    gc.disable()
+    try:
+        yield
+    finally:
+        if was_enabled:
+            gc.enable()
 
 
 _streams: dict[torch.device, Any] = {}

@@ -9,7 +9,7 @@ import warp as wp
 import warp_kernels
 from gpu_envs.definition.rules_errors import record_kernel
 from gpu_envs.runtime.thread_pool import ThreadedRun, ThreadingHeuristic
-from gpu_envs.utils.devices import current_device_kept
+from gpu_envs.utils.devices import current_device_kept, warp_stream
 
 PARTS_PER_THREAD = 4
 """Parts per CPU thread that items are split into; a late thread runs fewer of them."""
@@ -63,7 +63,7 @@ class ItemLaunch:
         """Launch a part; part 0 is all items, on torch's current stream of a GPU."""
         if self._device.type == "cuda":
             with current_device_kept(self._device):
-                self._commands[0].launch(wp.stream_from_torch(torch.cuda.current_stream(self._device)))
+                self._commands[0].launch(warp_stream(self._device))
         else:
             self._commands[part].launch()
 

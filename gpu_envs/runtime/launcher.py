@@ -1,9 +1,9 @@
 """Recorded launches: kernels, the worlds they run over, and the threads or stream they run on."""
 
 from collections import defaultdict
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import replace
-from typing import Any, TypeVar
+from typing import Any
 
 import numpy as np
 import torch
@@ -21,27 +21,12 @@ from gpu_envs.runtime.kernels import (
     split_worlds,
 )
 from gpu_envs.runtime.thread_pool import ThreadedRun, ThreadingHeuristic
-from gpu_envs.utils.devices import current_device_kept
+from gpu_envs.utils.devices import current_device_kept, warp_stream
 from gpu_envs.utils.spare_arrays import SpareArrays
 from warp_kernels.framework.schedules import FUSED, LaunchStage, Program
 from warp_kernels.rules import WORLD, Rules
 
-T = TypeVar("T")
 Copies = Sequence[tuple[np.ndarray, np.ndarray]]  # target and source, each led by the worlds
-
-
-class _LazyValues(dict[str, T]):
-    """Values that are made at their first use, each once, also where several threads ask at the same time."""
-
-    def __init__(self, make: Callable[[str], T]) -> None:
-        super().__init__()
-        self._make = make
-
-    def __missing__(self, name: str) -> T:
-        with warp_kernels.building:
-            if name not in self:
-                self[name] = self._make(name)
-            return self[name]
 
 
 class KernelLauncher:
@@ -98,7 +83,6 @@ class KernelLauncher:
         if rollout_threads > 1 and count > 1:
             self.rollout_shards = split_worlds(num_envs, count)
         self.heuristics: defaultdict[str, ThreadingHeuristic] = defaultdict(ThreadingHeuristic)  # by kind of run
-        self._streams: dict[int, wp.Stream] = {}
         self._torch_device = device
         self._block_dim = block_dim
 
@@ -119,7 +103,7 @@ class KernelLauncher:
             ios: One IO per error slot, equal except for it.
         """
         self.arguments: tuple[Any, Any, list[Any]] = (params, state, ios)
-        self.launches: _LazyValues[list[list[Any]]] = _LazyValues(self._record)
+        self._recorded: dict[str, list[list[Any]]] = {}
 
     @property
     def block_dims(self) -> dict[str, tuple[int, ...]]:
@@ -140,8 +124,15 @@ class KernelLauncher:
         multiprocessors = torch.cuda.get_device_properties(self._torch_device).multi_processor_count
         return choose_block_dim(num_envs * (over if isinstance(over, int) else 1), multiprocessors)
 
+    def launches(self, name: str) -> list[list[Any]]:
+        """Return the launches of one kind, by shard and in order; they are recorded at their first use."""
+        if name not in self._recorded:
+            with warp_kernels.building:  # several threads may ask at the same time
+                if name not in self._recorded:
+                    self._recorded[name] = self._record(name)
+        return self._recorded[name]
+
     def _record(self, name: str) -> list[list[Any]]:
-        """Record the launches of one kind, by shard and in order."""
         if name == "play":
             stages: tuple[LaunchStage, ...] = (LaunchStage(rollout_kernel(self.rules, self._fuse_fp)[0], FUSED, (0,)),)
         else:
@@ -160,15 +151,18 @@ class KernelLauncher:
                 dim: Any = (threads, 1) if over == FUSED else (count, 1 if over == WORLD else over)
                 bounds = [first, end, threads] if over == FUSED else [first]
                 inputs = [*bounds, *more, params, state, io]
-                command = record_kernel(kernel, dim, inputs, self.device)
-                if self.device.is_cuda:
-                    # wp.launch(block_dim=) would compile the module once per size, into equal code: only tile
-                    # operations depend on the size, and rules have none. Kernels compiled for the largest blocks, by
-                    # default, run in smaller ones.
-                    command.block_dim = self._block_dim_of(over)
-                commands.append(command)
+                commands.append(self.record(kernel, dim, inputs, over))
             launches.append(commands)
         return launches
+
+    def record(self, kernel: Any, dim: tuple[int, int], inputs: Sequence[Any], over: str | int) -> Any:
+        """Record a launch of a kernel that runs over an index set of every world, in blocks of the size for it."""
+        command = record_kernel(kernel, dim, inputs, self.device)
+        if self.device.is_cuda:
+            # wp.launch(block_dim=) would compile the module once per size, into equal code: only tile operations depend
+            # on the size, and rules have none. Kernels compiled for the largest blocks run in smaller ones.
+            command.block_dim = self._block_dim_of(over)
+        return command
 
     def run(self, name: str, steps: int = 1) -> None:
         """Run recorded launches on torch's current stream of the GPU, or on CPU threads.
@@ -179,11 +173,11 @@ class KernelLauncher:
         """
         if self.device.is_cuda:
             with current_device_kept(self._torch_device):
-                stream = self.stream()
-                for command in self.launches[name][0]:
+                stream = warp_stream(self._torch_device)
+                for command in self.launches(name)[0]:
                     command.launch(stream)
             return
-        launches = self.launches[name]
+        launches = self.launches(name)
         if len(self.shards) == 1:
             for command in launches[0]:
                 command.launch()
@@ -197,7 +191,7 @@ class KernelLauncher:
                 self.run("sample")
                 self.run("step")
             return
-        for (command,) in self.launches["play"]:
+        for (command,) in self.launches("play"):
             command.set_param_at_index(3, steps)
         self.run("play", steps)
 
@@ -229,7 +223,7 @@ class KernelLauncher:
         # NumPy copies on the thread that reads or has written those worlds. Torch's copies would start another thread
         # pool, which would compete for the cores.
         source = (action.detach() if action.requires_grad else action).numpy() if copied else None
-        launches = self.launches["step"]
+        launches = self.launches("step")
         if len(self.shards) == 1:  # few worlds: every microsecond counts
             if source is not None:
                 self._buffer_array[:] = source
@@ -262,11 +256,3 @@ class KernelLauncher:
                 target[first:end] = source[first:end]
 
         ThreadedRun(perform, len(launches) - 1, self.threads, self.heuristics[name]).run()
-
-    def stream(self) -> wp.Stream:
-        """Return torch's current stream as Warp's, wrapped once."""
-        current = torch.cuda.current_stream(self._torch_device)
-        stream = self._streams.get(current.cuda_stream)
-        if stream is None:
-            stream = self._streams[current.cuda_stream] = wp.stream_from_torch(current)
-        return stream

@@ -98,7 +98,7 @@ class PhasePlayer:
 
     def _launch(self, number: int, phase: Phase, order: str = USUAL) -> None:
         """Run a phase of a step, siblings in an order."""
-        command = self.core._launcher.launches["step"][0][number]
+        command = self.core._launcher.launches("step")[0][number]
         if phase.over != WORLD:
             for index, value in enumerate(permutation(order, self._count(phase)), start=1):
                 command.set_param_at_index(index, value)
@@ -176,7 +176,7 @@ def _first_difference(subject: Subject, first: Core, second: Core, offset: int, 
         for number, phase in enumerate((*parts.play, *parts.start)):
             second._load_state({name: t if name in SHARED else t[mine] for name, t in first.get_state().items()})
             for core in (first, second):
-                core._launcher.launches["step"][0][number].launch()
+                core._launcher.launches("step")[0][number].launch()
             left, right = first.get_state(), second.get_state()
             for name, value in left.items():
                 if name not in SHARED and not torch.equal(bits(value[mine]), bits(right[name])):

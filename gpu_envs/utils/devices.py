@@ -1,4 +1,4 @@
-"""The choice of a device that both torch and Warp can use, torch's current GPU, and arrays over memory of a CPU."""
+"""Devices that both torch and Warp can use: their choice, torch's current GPU and stream, and arrays over tensors."""
 
 import warnings
 from contextlib import AbstractContextManager, nullcontext
@@ -9,8 +9,11 @@ import torch
 import warp as wp
 
 import warp_kernels
-from gpu_envs.errors import DeviceError, shown
+from gpu_envs.errors import ConfigError, DeviceError, shown
+from gpu_envs.utils.settings import MAX_INT
 
+LESS = "use fewer worlds or agents, or observations of less"
+"""Hint of messages about memory."""
 _EXPECTED = "device: expected 'cpu', 'cuda' or 'cuda:N', got"
 
 
@@ -75,6 +78,55 @@ def _default_device() -> torch.device:
 def _devices(missing: str) -> str:
     """Return a message about a GPU that torch finds and Warp does not."""
     return f"torch {torch.__version__} (CUDA {torch.version.cuda}) finds a GPU, but {missing}"
+
+
+def warp_array(tensor: torch.Tensor, dtype: Any = None, name: str = "tensor") -> Any:
+    """Return a Warp array over the memory of a tensor.
+
+    Args:
+        tensor: The tensor; vectors and structs take its last axis.
+        dtype: Warp type of the elements; None: the tensor's.
+        name: Name for messages.
+
+    Raises:
+        ConfigError: The strides do not fit Warp's 32 bits. Warp does not check them, and kernels would write elsewhere.
+    """
+    stride = max(tensor.stride(), default=0) * tensor.element_size()
+    if stride > MAX_INT:
+        raise too_wide(name, tuple(tensor.shape), stride)
+    if not hasattr(dtype, "vars"):  # no struct
+        return wp.from_torch(tensor.detach(), dtype=dtype)
+    row, device = tensor.stride(0) * tensor.element_size(), wp.device_from_torch(tensor.device)
+    array = wp.array(
+        ptr=tensor.data_ptr(), dtype=dtype, shape=(len(tensor),), strides=(row,), device=device, copy=False
+    )
+    array._tensor = tensor  # type: ignore[attr-defined]  # keeps the memory alive
+    return array
+
+
+def too_wide(name: str, shape: tuple[int, ...], stride: int) -> ConfigError:
+    """Return the error of an array with a stride [bytes] beyond Warp's 32 bits."""
+    expected = f"rows of at most {MAX_INT / 1e9:.3g} GB, which kernels can address"
+    return ConfigError(f"{name} {shape}: expected {expected}, got {stride / 1e9:,.3g} GB: {LESS}")
+
+
+_streams: dict[tuple[int, int], wp.Stream] = {}
+
+
+def warp_stream(device: torch.device) -> wp.Stream | None:
+    """Return torch's current stream of a GPU as Warp's, None for the CPU.
+
+    Each stream is wrapped once per process: Warp keeps streams in a map without a lock, and threads launch at once.
+    """
+    if device.type != "cuda":
+        return None
+    current = torch.cuda.current_stream(device)
+    key = (device.index, current.cuda_stream)
+    if key not in _streams:
+        with warp_kernels.building:
+            if key not in _streams:
+                _streams[key] = wp.stream_from_torch(current)
+    return _streams[key]
 
 
 def host_view(tensor: torch.Tensor) -> np.ndarray | torch.Tensor:

@@ -12,9 +12,9 @@ from typing import Any
 
 import numpy as np
 import torch
-import warp as wp
 
 import warp_kernels
+from gpu_envs.utils.devices import warp_array
 from league.game import Game
 from warp_kernels.framework.matchup_sums import build_matchup_sums
 from warp_kernels.framework.recorded_launch import record_launch
@@ -124,5 +124,5 @@ class MatchupAdder:
         arrays = (self._draw_margin, self._matchup, self._count, self._earned, self._sums)
         with warp_kernels.building:
             warp_kernels.start()
-            inputs = [wp.from_torch(torch.from_numpy(array)) for array in arrays]
+            inputs = [warp_array(torch.from_numpy(array)) for array in arrays]
             self._launch = record_launch(build_matchup_sums(), 1, inputs, "cpu")

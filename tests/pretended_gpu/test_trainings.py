@@ -3,7 +3,11 @@
 The host waits only when it writes a log.
 """
 
+import gc
+import weakref
+
 import pytest
+import torch
 
 from gpu_envs.runtime import cuda_graph
 from pretended_gpu.runs import (
@@ -18,6 +22,7 @@ from pretended_gpu.runs import (
 )
 from trainers.algorithms.algorithm_specs import ALGORITHMS
 from trainers.base.captured_updates import CapturedUpdates
+from trainers.base.phase_timer import PhaseTimer
 from trainers.runner.trainer import Trainer
 
 LEARNERS = ("ppo", "appo", "a2c", "impala", "pg")
@@ -145,6 +150,44 @@ def test_host_does_not_wait_between_two_logs(case, gpu, tmp_path):
     with gpu.observe() as events:
         trainer.learners.update(5, str)
     assert events.synchronizations  # metrics are read
+
+
+@pytest.mark.parametrize("case", parameters((PPO, *FIRST)))
+def test_dropped_training_frees_its_graphs_and_environments_at_once(case, gpu, tmp_path):
+    """Memory of a GPU that waits for Python's garbage collection is missing in the next training."""
+    trainer = trainer_of(case, tmp_path)
+    for _ in range(2):
+        trainer.iterate()
+    trainer.log.close()
+    graphs = [weakref.ref(trainer.collector._replay)] + [
+        weakref.ref(update.graph)
+        for assignment in trainer.assignments.values()
+        for update in assignment.learner.updates._recorded.values()
+    ]
+    assert len(graphs) > len(trainer.assignments)
+    core = weakref.ref(trainer.core)
+    gc.collect()
+    gc.disable()
+    try:
+        del trainer
+        assert core() is None
+        assert not any(graph() for graph in graphs)
+    finally:
+        gc.enable()
+
+
+def test_marks_of_a_graph_that_was_captured_again_do_not_count(gpu):
+    timer = PhaseTimer(torch.device("cuda", 0))
+    for _ in range(3):
+        graph = torch.cuda.CUDAGraph()
+        with torch.cuda.graph(graph, stream=torch.cuda.Stream()):
+            timer.start()
+            timer.mark("inference")
+            timer.mark("env_step")
+        graph.replay()
+        timer.replayed()
+        assert len(timer.events) == 2
+        timer.events.clear()
 
 
 @pytest.fixture

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import weakref
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from functools import partial
@@ -11,17 +12,32 @@ import torch
 from torch import Tensor
 
 from gpu_envs.runtime import cuda_graph
-from gpu_envs.runtime.cuda_graph import CapturedFunction
 
 
 @dataclass
 class _RecordedUpdate:
     """One captured function: its graph, the addresses that the graph uses, and its metrics."""
 
-    replay: CapturedFunction
+    graph: torch.cuda.CUDAGraph
     addresses: tuple[int, ...]
     names: tuple[str, ...]
     values: Tensor  # (metrics,), overwritten by every replay
+
+
+def weak_method(method: Callable[..., Any]) -> Callable[..., Any]:
+    """Return a function that calls a method of an object, and does not keep the object.
+
+    What an object owns calls it back so. Without a reference cycle, the memory on the device is free as soon as the
+    last reference to the object is gone.
+    """
+    reference = weakref.WeakMethod(method)
+
+    def call(*arguments: Any) -> Any:
+        bound = reference()
+        assert bound is not None, "its owner calls it"
+        return bound(*arguments)
+
+    return call
 
 
 class CapturedUpdates:
@@ -43,13 +59,14 @@ class CapturedUpdates:
 
         Args:
             enabled: Capture the functions. Otherwise they are called, on any device.
-            learner: `trainers.algorithms.learner.Learner` whose networks and optimizers the functions change. They
-                draw from no other generator than its own.
+            learner: `trainers.algorithms.learner.Learner` whose networks and optimizers the functions change, and
+                which keeps this object. They draw from no other generator than its own.
             read: Returns the other tensors, of any shapes, that the functions use and that could be replaced.
             changed: Returns the tensors outside the learner that the functions change.
         """
         self.enabled: bool = enabled and learner.device.type == "cuda"
-        self._learner, self._read, self._changed_tensors = learner, read, changed
+        self._learner: Any = weakref.proxy(learner)
+        self._read, self._changed_tensors = read, changed
         self.pool: Any = None
         """Memory pool that the graphs share with others that never run at the same time; None: one for each graph."""
         self._recorded: dict[str, _RecordedUpdate] = {}
@@ -75,7 +92,7 @@ class CapturedUpdates:
             recorded = None
             recorded = self._capture(update)
         self._recorded[name] = recorded
-        recorded.replay()
+        recorded.graph.replay()
         return dict(zip(recorded.names, recorded.values.clone().unbind(), strict=True))
 
     def _changed(self) -> Iterator[Tensor]:
@@ -121,5 +138,4 @@ class CapturedUpdates:
             raise_pending_errors=lambda: None,
             pool=self.pool,
         )
-        replay = CapturedFunction(play, [self._learner.generator], (), graph)
-        return _RecordedUpdate(replay, self._addresses(), tuple(metrics), stacked[0])
+        return _RecordedUpdate(graph, self._addresses(), tuple(metrics), stacked[0])

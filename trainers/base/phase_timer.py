@@ -39,7 +39,9 @@ class PhaseTimer:
         return event
 
     def start(self) -> None:
-        """Discard the time since the last mark."""
+        """Discard the time since the last mark; in a capture, also the marks of the graph that it replaces."""
+        if self.cuda and torch.cuda.is_current_stream_capturing():
+            self.in_graph = []
         self.last = self._now()
 
     def mark(self, phase: str) -> None:

@@ -9,6 +9,7 @@ import torch
 from torch import Tensor
 
 from gpu_envs.runtime.core import Core
+from trainers.base.captured_updates import weak_method
 from trainers.base.phase_timer import PhaseTimer
 from trainers.base.state import State, select_prefix
 from trainers.config.train_config import TrainConfig, autocast
@@ -88,6 +89,11 @@ class Collector:
         with torch.no_grad(), autocast(self.config):
             self._play()
 
+    def _rewound_rollout(self) -> None:
+        for assignment in self.learners.assignments.values():
+            assignment.learner.rollout.rewind()
+        self._rollout()
+
     def _play(self) -> None:
         core, timer, opponents = self.core, self.timer, self.opponents
         timer.start()
@@ -126,12 +132,7 @@ class Collector:
             opponents_before = _copy(self.opponents.state_dict())
             generators += self.opponents.generators
 
-        def rollout() -> None:
-            for learner in learners.values():
-                learner.rollout.rewind()
-            self._rollout()
-
-        replay = self.core.capture(rollout, generators)
+        replay = self.core.capture(weak_method(self._rewound_rollout), generators)
         for name, learner in learners.items():
             learner.load_state_dict(states[name])
         for clock, action in zip(clocks, actions, strict=True):

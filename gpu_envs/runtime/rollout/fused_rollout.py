@@ -10,13 +10,13 @@ import numpy as np
 import torch
 import warp as wp
 
-from gpu_envs.definition.rules_errors import record_kernel
 from gpu_envs.runtime.kernels import split_worlds
 from gpu_envs.runtime.rollout.trace import RolloutCore
 from gpu_envs.runtime.thread_pool import ThreadedRun
-from gpu_envs.utils.devices import current_device_kept
+from gpu_envs.utils.devices import current_device_kept, warp_array, warp_stream
 from warp_kernels.framework.memo import entry_size, memo_entries
 from warp_kernels.framework.policies import Acting
+from warp_kernels.framework.schedules import FUSED
 
 SPAN = (3, 4, 5, 6)  # arguments of the kernel: first step, steps, greedy, restart
 MIN_WORLDS_WITH_MEMO = 128
@@ -60,12 +60,12 @@ class FusedRollout:
             struct = policies()
             if tables:
                 struct.memo = wp.zeros((count, size), dtype=float, device=launcher.device)
-                struct.memo_owners = wp.from_torch(torch.from_numpy(self._owners[table]))
+                struct.memo_owners = warp_array(torch.from_numpy(self._owners[table]))
             commands = []
             for (first, end), io in zip(shards, ios, strict=False):
                 lanes = 1 if launcher.device.is_cpu else end - first
                 inputs = [first, end, lanes, 0, 0, 0, 0, params, state, io, struct, trace]
-                commands.append(record_kernel(kernel, (lanes, 1), inputs, launcher.device))
+                commands.append(launcher.record(kernel, (lanes, 1), inputs, FUSED))
             self._commands.append(commands)
 
     def run(self, num_steps: int, first_step: int, greedy: bool, restart: bool = False) -> None:
@@ -85,7 +85,7 @@ class FusedRollout:
         first, launcher = self._commands[0], self.core._launcher
         if launcher.device.is_cuda:
             with current_device_kept(self.core.device):
-                first[0].launch(launcher.stream())
+                first[0].launch(warp_stream(self.core.device))
         elif len(first) == 1:
             for owners in self._owners:
                 owners.fill(0)

@@ -14,7 +14,6 @@ from gymnasium import spaces
 from torch import Tensor
 
 import warp_kernels
-from gpu_envs.definition.rules_errors import record_kernel
 from gpu_envs.errors import ConfigError, describe_tensor, shown
 from gpu_envs.runtime.item_launch import ItemLaunch
 from gpu_envs.runtime.rollout.fused_rollout import FusedRollout
@@ -22,7 +21,7 @@ from gpu_envs.runtime.rollout.kernel_policy import KernelPolicy
 from gpu_envs.runtime.rollout.packed_weights import acting_tile_rows
 from gpu_envs.runtime.rollout.trace import EpisodeResults, RolloutCore, RolloutTrace, trace_layout
 from gpu_envs.runtime.seeding import int_key
-from gpu_envs.utils.devices import current_device_kept, host_view
+from gpu_envs.utils.devices import current_device_kept, host_view, warp_array, warp_stream
 from gpu_envs.utils.suggestions import unknown_name_message
 from gpu_envs.utils.tensor_checks import plain
 from warp_kernels.framework.policies import NO_POLICY, Acting, Policies, PolicyKind, worlds_at_once
@@ -302,7 +301,7 @@ class PolicyRollout:
                 inputs = [0, 0, 0, params, state, ios[0], *self._structs]
                 stages: Any = build_phased_rollout(rules, acting, core.fuse_fp)
                 self._stages = [
-                    record_kernel(stage.kernel, (core.num_envs, stage.over), inputs, core._launcher.device)
+                    core._launcher.record(stage.kernel, (core.num_envs, stage.over), inputs, stage.over)
                     for stage in stages
                 ]
 
@@ -311,9 +310,9 @@ class PolicyRollout:
         struct = Policies()
         self._tables.fill(struct)
         if self.draw is not None:
-            struct.cumulative = wp.from_torch(self.draw.cumulative)
-            struct.draw_seed = wp.from_torch(self.draw.seed, dtype=wp.uint64)
-        struct.outputs = wp.from_torch(self._outputs)
+            struct.cumulative = warp_array(self.draw.cumulative)
+            struct.draw_seed = warp_array(self.draw.seed, dtype=wp.uint64)
+        struct.outputs = warp_array(self._outputs)
         return struct
 
     def _record_tiles(self, kind: int) -> ItemLaunch:
@@ -333,7 +332,7 @@ class PolicyRollout:
         command.set_param_at_index(PHASED_GREEDY, int(greedy))
         if self.core._launcher.device.is_cuda:
             with current_device_kept(self.core.device):
-                command.launch(self.core._launcher.stream())
+                command.launch(warp_stream(self.core.device))
         else:
             command.launch()
 
@@ -399,11 +398,11 @@ class _PolicyTables:
 
     def fill(self, struct: Any) -> None:
         """Set the arrays of a struct of policies."""
-        struct.addresses = wp.from_torch(self._addresses, dtype=wp.uint64)
-        struct.seeds = wp.from_torch(self._seeds, dtype=wp.uint64)
-        struct.kinds = wp.from_torch(self._kinds)
-        struct.index = wp.from_torch(self._index)
-        struct.matchup = wp.from_torch(self.matchup)
+        struct.addresses = warp_array(self._addresses, dtype=wp.uint64)
+        struct.seeds = warp_array(self._seeds, dtype=wp.uint64)
+        struct.kinds = warp_array(self._kinds)
+        struct.index = warp_array(self._index)
+        struct.matchup = warp_array(self.matchup)
 
 
 def _write(rows: Any, values: Tensor | np.ndarray | Sequence[int]) -> None:

@@ -8,13 +8,12 @@ from typing import Any, Protocol
 
 import numpy as np
 import torch
-import warp as wp
 from gymnasium import spaces
 from torch import Tensor
 
 from gpu_envs.definition.environment import WorldView
 from gpu_envs.runtime.launcher import KernelLauncher
-from gpu_envs.utils.devices import host_view
+from gpu_envs.utils.devices import host_view, warp_array
 from gpu_envs.utils.settings import MAX_INT
 from warp_kernels.framework.policies import Trace
 
@@ -140,9 +139,9 @@ class RolloutTrace:
             if field.name == "action":
                 flat = tensor.reshape(tensor.shape[0] * tensor.shape[1] * tensor.shape[2], -1)
                 name = "choice" if tensor.dtype == torch.int64 else "control"
-                setattr(trace, name, wp.from_torch(flat))
+                setattr(trace, name, warp_array(flat))
             elif tensor is not None:
-                setattr(trace, field.name, wp.from_torch(tensor))
+                setattr(trace, field.name, warp_array(tensor))
         return trace
 
 
@@ -234,7 +233,7 @@ class EpisodeResults:
     def struct(self) -> Any:
         """Return Warp's struct over the buffers."""
         trace = Trace()
-        trace.finished = wp.from_torch(self.finished)
+        trace.finished = warp_array(self.finished)
         for name in ("terminated", "episode_return", "episode_length", "episode_results"):
-            setattr(trace, name, wp.from_torch(getattr(self, name).unsqueeze(0)))
+            setattr(trace, name, warp_array(getattr(self, name).unsqueeze(0)))
         return trace

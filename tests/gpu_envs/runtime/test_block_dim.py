@@ -6,6 +6,7 @@ from types import SimpleNamespace
 import pytest
 import torch
 import warp as wp
+from pretended_gpu import activate
 from small_environments import SMALL
 
 from gpu_envs import errors
@@ -13,6 +14,8 @@ from gpu_envs.definition.registry import find
 from gpu_envs.runtime import launcher
 from gpu_envs.runtime.factory import make_core
 from gpu_envs.runtime.kernels import BLOCK_DIMS, BLOCKS_PER_MULTIPROCESSOR, choose_block_dim, kernel_program
+from gpu_envs.runtime.rollout.policy_rollout import PolicyRollout
+from gpu_envs.runtime.rollout.trace import RolloutTrace
 from gpu_envs.utils.settings import build_config
 
 TAG = "TagContinuous-v0"
@@ -122,3 +125,13 @@ def test_kernels_of_the_largest_block_run_in_smaller_ones(tmp_path):
         code[size] = text[text.index(".visible .entry") :]  # after the tables
     assert code[32] == code[256]
     assert code[32].count(".visible .entry") > 5
+
+
+@pytest.mark.parametrize("schedule", ["fused", "phased"])
+def test_rollouts_with_policies_have_blocks_of_the_size_of_their_launch(schedule):
+    with activate():
+        core = make_core("SimpleTag-v0", 8, "cuda", schedule=schedule, block_dim=64, seed=0)
+        plan = PolicyRollout.of_groups(core, {}, RolloutTrace.allocate(core, 2, 2))
+        commands = plan._fused._commands[0] if schedule == "fused" else plan._stages
+        assert commands
+        assert {command.block_dim for command in commands} == {64}

@@ -109,3 +109,21 @@ def test_captured_function_keeps_core_and_generators_that_the_function_does_not_
     assert not dead(references)
     del replay
     assert dead(references) == set(references)
+
+
+@pytest.mark.usefixtures("pretended_graphs")
+def test_no_garbage_is_collected_inside_a_capture():
+    """A graph or pinned memory that is freed inside a capture breaks it."""
+
+    class Cycle:
+        def __init__(self):
+            self.itself = self
+
+    core = make_core("SimpleTag-v0", 2, "cpu", seed=0, reuse_buffers=True)
+    core.reset()
+    core._on_gpu = True
+    was_enabled, calls = gc.isenabled(), []
+    garbage = weakref.ref(Cycle())
+    core.capture(lambda: calls.append((gc.isenabled(), garbage() is None)), [])
+    assert calls[-1] == (False, True)
+    assert calls[0][0] == gc.isenabled() == was_enabled

@@ -18,6 +18,7 @@ from gpu_envs.definition import struct_buffers
 from gpu_envs.definition.environment import roster
 from gpu_envs.definition.registry import find, list_envs
 from gpu_envs.runtime.factory import configured_definition
+from gpu_envs.utils.devices import warp_array
 
 pytestmark = pytest.mark.representative
 
@@ -143,9 +144,9 @@ def test_every_array_of_warp_has_strides_of_32_bits(stride):
     tensor = torch.empty(4).as_strided((1, 1), (stride // 4, 1))
     if stride > LIMIT:
         with pytest.raises(errors.ConfigError, match=r"^wide \(1, 1\): expected rows of at most 2.15 GB"):
-            struct_buffers.view("wide", tensor, float, 2)
+            warp_array(tensor, name="wide")
     else:
-        assert struct_buffers.view("wide", tensor, float, 2).strides == (stride, 4)
+        assert warp_array(tensor, name="wide").strides == (stride, 4)
 
 
 def test_most_agents_with_full_observations_fit_and_one_more_names_the_settings():

@@ -99,7 +99,7 @@ class Command:
 def run_on_threads(core, job):
     """Run ``job(shard)`` in place of the launches of a reset."""
     launcher = core._launcher
-    launcher.launches["reset"] = [[Command(job, shard)] for shard in range(len(launcher.shards))]
+    launcher._recorded["reset"] = [[Command(job, shard)] for shard in range(len(launcher.shards))]
     launcher.run("reset")
 
 
@@ -142,7 +142,7 @@ def test_error_of_a_part_is_raised(parallel):
     with pytest.raises(RuntimeError, match="shard"):
         run_on_threads(core, job)
     assert sorted(done) == list(range(1, len(core._launcher.shards)))  # the other shards still run
-    del core._launcher.launches["reset"]
+    del core._launcher._recorded["reset"]
     core.reset()
     core.step(core.sample_actions())
 

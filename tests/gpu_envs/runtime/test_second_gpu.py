@@ -10,8 +10,8 @@ import torch
 import warp as wp
 
 from gpu_envs.rendering import scene
-from gpu_envs.runtime import launcher
 from gpu_envs.runtime.factory import make_core
+from gpu_envs.utils import devices
 from gpu_envs.utils.devices import current_device_kept
 
 ONE = torch.device("cuda", 1)
@@ -34,6 +34,7 @@ def gpus(monkeypatch):
     monkeypatch.setattr(torch.cuda, "current_device", lambda: state.current)
     monkeypatch.setattr(torch.cuda, "device", device)
     monkeypatch.setattr(torch.cuda, "current_stream", lambda device=None: SimpleNamespace(cuda_stream=device.index))
+    monkeypatch.setattr(devices, "_streams", {})
     monkeypatch.setattr(wp, "stream_from_torch", lambda stream: stream.cuda_stream)
     properties = SimpleNamespace(multi_processor_count=132)
     monkeypatch.setattr(torch.cuda, "get_device_properties", lambda device: properties)
@@ -59,7 +60,7 @@ def on_second_gpu(gpus, schedule="fused"):
     gpu_launcher = make_core("SimpleTag-v0", 2, "cpu", schedule=schedule)._launcher
     gpu_launcher.device = SimpleNamespace(is_cuda=True, is_cpu=False)
     gpu_launcher._torch_device = ONE
-    gpu_launcher.launches = launcher._LazyValues(lambda name: [[Command(gpus)]])
+    gpu_launcher._record = lambda name: [[Command(gpus)]]
     return gpu_launcher
 
 
@@ -89,10 +90,10 @@ def test_recording_keeps_the_current_gpu(gpus, monkeypatch):
         return Command(gpus)
 
     gpu_launcher = on_second_gpu(gpus)
-    gpu_launcher.launches = launcher._LazyValues(gpu_launcher._record)
+    del gpu_launcher._record
     monkeypatch.setattr(wp, "launch", record)
-    gpu_launcher.launches["step"]
-    gpu_launcher.launches["play"]
+    gpu_launcher.launches("step")
+    gpu_launcher.launches("play")
     assert gpus.current == 0
 
 

@@ -56,7 +56,8 @@ def look(learner, steps: dict[str, torch.Tensor]) -> dict[str, torch.Tensor]:
 @pytest.mark.parametrize("discrete", [False, True])
 @pytest.mark.parametrize("algorithm", ["maddpg", "masac"])
 def test_critic_input_contains_actions_of_other_agents(algorithm, discrete):
-    learner = world(algorithm, *((SMALL, LARGE) if discrete else (BOX, BOX)))["pair"]
+    learners = world(algorithm, *((SMALL, LARGE) if discrete else (BOX, BOX)))
+    learner = learners["pair"]
     steps = drawn(discrete)
     original = look(learner, steps)
     all_choices = algorithm == "masac" and discrete  # the critic values all own choices at once
@@ -79,7 +80,8 @@ def test_critic_input_contains_actions_of_other_agents(algorithm, discrete):
 
 
 def test_situations_match_hand_computation():
-    learner = world("maddpg", SMALL, LARGE)["pair"]
+    learners = world("maddpg", SMALL, LARGE)
+    learner = learners["pair"]
     steps = drawn(True)
     steps["joint_action"][0] = torch.tensor([2, 4, 1])
     batch = look(learner, steps)
@@ -112,7 +114,8 @@ def test_targets_query_other_learners_next_actions(algorithm, network):
 
 def test_policy_gradient_passes_through_own_action_only():
     """The critic rewards agent 0 for choice 2 and agent 2 for choice 0, by their indices."""
-    learner = world("maddpg", SMALL, LARGE)["pair"]
+    learners = world("maddpg", SMALL, LARGE)
+    learner = learners["pair"]
     batch = look(learner, drawn(True))
 
     class Pays(nn.Module):
@@ -157,7 +160,8 @@ def expanded(view: JointObservation, situation: torch.Tensor, code: torch.Tensor
 )
 @pytest.mark.parametrize(("algorithm", "discrete"), [("maddpg", True), ("masac", True), ("masac", False)])
 def test_joint_critic_equals_a_network_on_the_expanded_input(algorithm, discrete, body):
-    learner = world(algorithm, *((SMALL, LARGE) if discrete else (BOX, BOX)), **body)["pair"]
+    learners = world(algorithm, *((SMALL, LARGE) if discrete else (BOX, BOX)), **body)
+    learner = learners["pair"]
     batch, critic = look(learner, drawn(discrete)), learner.critics[0]
     code = None if algorithm == "masac" and discrete else batch["code"]
     output = critic(batch["situation"], code)

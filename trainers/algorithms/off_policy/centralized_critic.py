@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import weakref
 from collections.abc import Mapping
 from typing import Any
 
@@ -154,8 +155,8 @@ class JointCriticLearner(CriticLearner):
         self.net["state_normalizer"] = self.state_normalizer
 
     def set_co_learners(self, learners: Mapping[str, JointCriticLearner]) -> None:
-        """Store all learners by policy, including this one; critic targets query their policies."""
-        self.view.learners = learners
+        """Store all learners by policy, including this one; the caller keeps them. Critic targets query their policies."""
+        self.view.learners = {name: weakref.proxy(learner) for name, learner in learners.items()}  # no reference cycle
         self.replay = learners[self.first].replay
 
     def _fields(self, spec: LearnerSpec) -> Fields:

@@ -10,7 +10,7 @@ import torch
 from torch import Tensor, nn
 
 from trainers.algorithms.learner import CentralInput
-from trainers.base.captured_updates import CapturedUpdates
+from trainers.base.captured_updates import CapturedUpdates, weak_method
 from trainers.base.gradients import LOCAL_REDUCER, GradientReducer
 from trainers.base.learner_spec import LearnerSpec
 from trainers.base.random_streams import SingleStream, stream_of_shard
@@ -70,7 +70,7 @@ class ReplayLearner(ABC):
         self.generator: torch.Generator = torch.Generator(self.device).manual_seed(spec.seed)
         self.stream: SingleStream = stream_of_shard(self.generator, spec.shard)
         self.updates: CapturedUpdates = CapturedUpdates(
-            spec.captured, self, lambda: (*self.replay.buffers.values(),), self._changed_replay
+            spec.captured, self, weak_method(self._replay_tensors), weak_method(self._changed_replay)
         )
 
     def observe(self, transition: Transition) -> None:
@@ -126,6 +126,10 @@ class ReplayLearner(ABC):
     @abstractmethod
     def _schedule(self) -> None:
         """Set what changes over the training, for the next rollout."""
+
+    def _replay_tensors(self) -> Iterable[Tensor]:
+        """Return the tensors of the replay."""
+        return self.replay.buffers.values()
 
     def _changed_replay(self) -> Sequence[Tensor]:
         """Return the tensors of the replay that gradient steps change."""

@@ -19,7 +19,7 @@ from trainers.algorithms.on_policy.advantages import ValuedPolicy, forward_batch
 from trainers.algorithms.on_policy.kernel_engine import KernelEngine, unprofitable
 from trainers.algorithms.on_policy.objective import Minibatch, Objective
 from trainers.algorithms.on_policy.torch_engine import Divisor, TorchEngine
-from trainers.base.captured_updates import CapturedUpdates
+from trainers.base.captured_updates import CapturedUpdates, weak_method
 from trainers.base.gradients import LOCAL_REDUCER, GradientReducer, Schedule, find_schedule
 from trainers.base.learner_spec import LearnerSpec
 from trainers.base.random_streams import SingleStream, stream_of_shard
@@ -84,7 +84,7 @@ class ActorCriticLearner(ABC):
             if spec.turn_based:
                 self.rollout.track_turns()
         self.fixed_shapes = spec.captured
-        self.updates: CapturedUpdates = CapturedUpdates(spec.captured, self, self._read)
+        self.updates: CapturedUpdates = CapturedUpdates(spec.captured, self, weak_method(self._read))
 
     @cached_property
     def reason_for_torch(self) -> str:
@@ -116,7 +116,7 @@ class ActorCriticLearner(ABC):
     def engine(self) -> TorchEngine | KernelEngine:
         """Computes the gradient steps: kernels or PyTorch, see `reason_for_torch`."""
         if self.reason_for_torch:
-            return TorchEngine(self.batch, self.optimizer, self.config.max_grad_norm)
+            return TorchEngine(weak_method(self.batch), self.optimizer, self.config.max_grad_norm)
         captured = self.learner_spec.captured
         return KernelEngine(
             self.config, self.net, self.rollout, self.optimizer, self.objective, available_cores(), captured

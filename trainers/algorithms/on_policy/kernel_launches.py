@@ -15,6 +15,7 @@ import warp_kernels
 from gpu_envs.runtime.item_launch import ItemLaunches
 from gpu_envs.runtime.rollout.packed_weights import tile_rows
 from gpu_envs.runtime.thread_pool import ThreadingHeuristic
+from gpu_envs.utils.devices import warp_array
 from trainers.algorithms.on_policy.actor_critic import ActorCriticConfig
 from trainers.algorithms.on_policy.kernel_buffers import KernelBuffers
 from trainers.algorithms.on_policy.objective import Objective
@@ -141,11 +142,11 @@ class KernelLaunches:
     def _valuation(self, obs: Tensor, inputs: Tensor, values: Tensor, index: int) -> tuple[Any, list[Any]]:
         b, critic, rows = self.buffers, self.buffers.networks[1], self._tile_rows[1]
         if rows is not None:
-            places = [wp.from_torch(tensor) for tensor in (b.counts[index], b.no_rows, obs, inputs, values.view(-1, 1))]
+            places = [warp_array(tensor) for tensor in (b.counts[index], b.no_rows, obs, inputs, values.view(-1, 1))]
             tiles = -(-len(inputs) // rows)
-            return build_tile_forward(critic.mlp, rows, True), [critic.offset, wp.from_torch(b.weights), tiles, *places]
+            return build_tile_forward(critic.mlp, rows, True), [critic.offset, warp_array(b.weights), tiles, *places]
         places = [critic.offset, critic.offset + critic.mlp.normalizer_offset, 0]
-        arrays = [wp.from_torch(tensor) for tensor in (self.buffers.weights, obs, inputs, values)]
+        arrays = [warp_array(tensor) for tensor in (self.buffers.weights, obs, inputs, values)]
         return build_values(critic.mlp), [*places, *arrays]
 
     @_recorded
@@ -199,16 +200,16 @@ class KernelLaunches:
         b, r, batch, rows = self.buffers, self.rollout, Minibatches(), RowData()
         action = r.action.flatten(0, 2)
         action = action.view(len(action), -1)
-        setattr(rows, "choice" if action.dtype == torch.int64 else "control", wp.from_torch(action))
+        setattr(rows, "choice" if action.dtype == torch.int64 else "control", warp_array(action))
         if r.mask is not None:
-            rows.mask = wp.from_torch(r.mask.flatten(0, 2))
-        rows.log_prob = wp.from_torch(r.log_prob.flatten())
-        rows.advantage, rows.returns, rows.value = (wp.from_torch(x) for x in (b.advantage, b.returns, b.values))
+            rows.mask = warp_array(r.mask.flatten(0, 2))
+        rows.log_prob = warp_array(r.log_prob.flatten())
+        rows.advantage, rows.returns, rows.value = (warp_array(x) for x in (b.advantage, b.returns, b.values))
         batch.rows = rows
         tensors = {"weights": b.weights, "packed": b.packed, "index": b.index, "begins": b.begins, "scale": b.scale}
         tensors |= {"valid": b.is_known, "x": b.inputs, "settings": b.settings}
         for name, tensor in tensors.items():
-            setattr(batch, name, wp.from_torch(tensor))
+            setattr(batch, name, warp_array(tensor))
         return batch
 
     @cached_property
@@ -218,10 +219,10 @@ class KernelLaunches:
         adam.gradients = b.num_gradients // LANES
         for name in ("packed", "total", "sums", "weights", "moments", "squared_moments"):
             tensor = getattr(b, name)
-            setattr(adam, name, wp.from_torch(tensor.view(len(tensor), -1, LANES), dtype=vector))
+            setattr(adam, name, warp_array(tensor.view(len(tensor), -1, LANES), dtype=vector))
         for name in ("squares", "norms", "segments", "steps", "rates", "active", "targets", "sources"):
-            setattr(adam, name, wp.from_torch(getattr(b, name)))
-        adam.numbers = wp.from_torch(b.weights)
+            setattr(adam, name, warp_array(getattr(b, name)))
+        adam.numbers = warp_array(b.weights)
         return adam
 
     def _gae_data(self) -> Any:
@@ -230,8 +231,8 @@ class KernelLaunches:
         tensors = {name: getattr(r, name) for name in ("reward", "terminated", "truncated", "valid", "final_slot")}
         tensors |= {} if r.to_move is None else {"to_move": r.to_move}
         for name, tensor in tensors.items():
-            setattr(data, name, wp.from_torch(tensor.flatten(1)))
-        data.value, data.final_value = wp.from_torch(b.values.view(steps + 1, -1)), wp.from_torch(b.final_values)
+            setattr(data, name, warp_array(tensor.flatten(1)))
+        data.value, data.final_value = warp_array(b.values.view(steps + 1, -1)), warp_array(b.final_values)
         for name, tensor in (("advantage", b.advantage), ("returns", b.returns), ("known", b.is_known)):
-            setattr(data, name, wp.from_torch(tensor.view(steps, -1)))
+            setattr(data, name, warp_array(tensor.view(steps, -1)))
         return data
