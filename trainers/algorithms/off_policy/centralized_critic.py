@@ -155,7 +155,10 @@ class JointCriticLearner(CriticLearner):
         self.net["state_normalizer"] = self.state_normalizer
 
     def set_co_learners(self, learners: Mapping[str, JointCriticLearner]) -> None:
-        """Store all learners by policy, including this one; the caller keeps them. Critic targets query their policies."""
+        """Set all learners by policy, including this one; critic targets query their policies.
+
+        The caller keeps the learners.
+        """
         self.view.learners = {name: weakref.proxy(learner) for name, learner in learners.items()}  # no reference cycle
         self.replay = learners[self.first].replay
 
