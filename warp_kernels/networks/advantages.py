@@ -6,7 +6,7 @@ from typing import Any
 import warp as wp
 
 from warp_kernels.generated_source import compiled
-from warp_kernels.networks.gradient import network_module
+from warp_kernels.networks.gradient import entry_address, network_module
 from warp_kernels.networks.mlp import Mlp, padded
 from warp_kernels.networks.rows import OBS_CLIP, forward_rows, rows_at_once
 
@@ -59,7 +59,7 @@ def build_values(mlp: Mlp) -> Any:
     ):
         thread, _ = wp.tid()
         item = first + thread
-        base = weights.ptr + wp.uint64(policy * weights.shape[1] + offset) * wp.uint64(4)
+        base = entry_address(weights, policy, offset)
         while item < end:
             row = item * ROWS_PER_ITEM
             last = wp.min(row + ROWS_PER_ITEM, obs.shape[0])

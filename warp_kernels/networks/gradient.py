@@ -38,6 +38,12 @@ class Minibatches:
 
 
 @wp.func
+def entry_address(values: wp.array2d(dtype=float), row: int, column: int):
+    """Return the address of an entry of a contiguous array, whose number of entries may exceed 32 bits."""
+    return values.ptr + (wp.uint64(row) * wp.uint64(values.shape[1]) + wp.uint64(column)) * wp.uint64(4)
+
+
+@wp.func
 def num_chunks(num_rows: int):
     """Return the number of chunks of a minibatch, which depends on its number of rows only."""
     return wp.max(wp.max(wp.min(num_rows / 128, 8), wp.min(num_rows / 256, MAX_CHUNKS)), 1)
@@ -76,8 +82,8 @@ def gradient_of_chunk(mlp: Mlp, head: Any) -> Any:
         at = begin + int(wp.int64(count) * wp.int64(chunk) / wp.int64(chunks))
         last = begin + int(wp.int64(count) * wp.int64(chunk + 1) / wp.int64(chunks))
         item = policy * MAX_CHUNKS + chunk
-        base = batch.weights.ptr + wp.uint64(policy * batch.weights.shape[1] + offset) * wp.uint64(4)
-        target = batch.packed.ptr + wp.uint64(item * batch.packed.shape[1] + into) * wp.uint64(4)
+        base = entry_address(batch.weights, policy, offset)
+        target = entry_address(batch.packed, item, into)
         k = int(0)
         while k < size:
             batch.packed[item, into + k] = 0.0

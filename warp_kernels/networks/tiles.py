@@ -10,7 +10,7 @@ import warp as wp
 
 from warp_kernels.generated_source import compiled
 from warp_kernels.networks.activations import activation, slope, vector
-from warp_kernels.networks.gradient import MAX_CHUNKS, Minibatches, network_module, num_chunks
+from warp_kernels.networks.gradient import MAX_CHUNKS, Minibatches, entry_address, network_module, num_chunks
 from warp_kernels.networks.losses import NUM_METRICS, Metrics
 from warp_kernels.networks.mlp import Mlp
 from warp_kernels.networks.rows import OBS_CLIP
@@ -61,8 +61,8 @@ def build_tile_gradient(mlp: Mlp, head: Any, key: str, tile_rows: int, block_dim
             "at = begin + int(wp.int64(count) * wp.int64(chunk) / wp.int64(chunks))",
             "last = begin + int(wp.int64(count) * wp.int64(chunk + 1) / wp.int64(chunks))",
             "x = batch.x",
-            "base = batch.weights.ptr + wp.uint64(policy * batch.weights.shape[1] + offset) * wp.uint64(4)",
-            "target_base = batch.packed.ptr + wp.uint64(place * batch.packed.shape[1] + into) * wp.uint64(4)",
+            "base = entry_address(batch.weights, policy, offset)",
+            "target_base = entry_address(batch.packed, place, into)",
             f"target = {array_of('target_base', 0, mlp.num_packed)}",
             *own_elements("c", str(mlp.num_packed), "target[c] = 0.0"),
             *weight_lines(mlp, range(mlp.num_layers)),
@@ -93,6 +93,7 @@ def build_tile_gradient(mlp: Mlp, head: Any, key: str, tile_rows: int, block_dim
         "first: int, end: int, stride: int, minibatch: int, offset: int, into: int, sums: int, batch: Minibatches"
     )
     constants = tile_functions(mlp) | {
+        "entry_address": entry_address,
         "head": head,
         "Metrics": Metrics,
         "Minibatches": Minibatches,
@@ -138,7 +139,7 @@ def build_tile_forward(mlp: Mlp, tile_rows: int, normalize: bool, block_dim: int
             "last = counts[policy]",
             "if at < last:",
             *indented(
-                "base = weights.ptr + wp.uint64(policy * weights.shape[1] + offset) * wp.uint64(4)",
+                "base = entry_address(weights, policy, offset)",
                 *weight_lines(mlp, []),
                 *normalizer_lines(mlp),
                 *row_lines(tile_rows, "row_of(index, listed, policy, wp.min(at + {row}, last - 1))"),
@@ -159,7 +160,7 @@ def build_tile_forward(mlp: Mlp, tile_rows: int, normalize: bool, block_dim: int
         "counts: wp.array(dtype=int), index: wp.array2d(dtype=wp.int64), x: wp.array2d(dtype=float), "
         "seen: wp.array2d(dtype=float), out: wp.array2d(dtype=float)"
     )
-    constants = tile_functions(mlp) | {"row_of": _row_of}
+    constants = tile_functions(mlp) | {"row_of": _row_of, "entry_address": entry_address}
     module = tile_module("tile_forward", f"{mlp.key} {tile_rows} {normalize} {block_dim}", block_dim)
     return compiled("tile_forward", parameters, lines, constants, f'wp.kernel(module="{module}", name="tile_forward")')
 
