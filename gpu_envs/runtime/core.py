@@ -570,10 +570,15 @@ class Core(Summarized):
         self._check_ready("capture")
         if not self.reuse_buffers:
             raise CaptureError(f"{self.id}: {REUSE}")
+
+        def reporting_play() -> None:
+            with self._illegal.copied_once():
+                play()
+
         graph = None
         if self._on_gpu:
             graph = cuda_graph.capture(
-                play,
+                reporting_play,
                 generators,
                 device=self.device,
                 get_state=self.get_state,

@@ -1,5 +1,7 @@
 """Illegal actions that kernels report, and the errors that they become."""
 
+import contextlib
+from collections.abc import Iterator
 from typing import NoReturn
 
 import torch
@@ -30,12 +32,24 @@ class IllegalActions:
         self._env_id, self._definition, self._env_offset = env_id, definition, env_offset
         self._error, self._action = error, action
         self._on_gpu = error.is_cuda
+        self._defers = False
         self._host_copy = error.cpu().pin_memory() if self._on_gpu else error
         self.slots: memoryview[int] = memoryview(self._host_copy.numpy())  # type: ignore[arg-type]  # faster to read than an array
 
     def copy_to_host(self, wait: bool) -> None:
         """Copy the slots of a GPU to the host; without ``wait`` the copy is only queued."""
-        self._host_copy.copy_(self._error, non_blocking=not wait)
+        if not self._defers:
+            self._host_copy.copy_(self._error, non_blocking=not wait)
+
+    @contextlib.contextmanager
+    def copied_once(self) -> Iterator[None]:
+        """Queue one copy at the end of a function that is captured, in place of one per step, a node of the graph."""
+        self._defers = True
+        try:
+            yield
+        finally:
+            self._defers = False
+        self.copy_to_host(wait=False)
 
     def raise_error(self, action: torch.Tensor | None) -> NoReturn:
         """Clear the slots and raise the ActionError of the first illegal action.
@@ -43,8 +57,8 @@ class IllegalActions:
         Args:
             action: Actions (E, A) or (E, A, K) of the step, whose value the message shows; None if unknown.
         """
-        if self._on_gpu:  # a queued copy must not restore the old value
-            torch.cuda.current_stream(self._error.device).synchronize()
+        if self._on_gpu:  # a copy that is queued in any stream must not restore the old value
+            torch.cuda.synchronize(self._error.device)
         key = min(self.slots)
         self._error.fill_(episode.NO_ERROR)
         self._host_copy.fill_(episode.NO_ERROR)

@@ -5,8 +5,11 @@ import pytest
 import torch
 from small_environments import SMALL
 
+from gpu_envs.errors import ActionError
 from gpu_envs.runtime.factory import make_core
 from pretended_gpu.runs import DEVICES, assert_equal_states, on_host
+from trainers.base.transition import Transition
+from trainers.buffers.rollout_buffer import RolloutBuffer
 
 IDS = ("SimpleTag-v0", "TagContinuous-v0", "ConnectFour-v0", "Pendulum-v1")
 ENVS = pytest.mark.parametrize("env_id", IDS)
@@ -89,3 +92,65 @@ def test_function_that_names_the_wrong_gpu_is_not_captured():
     other = torch.zeros(3, device="cuda:0")
     with pytest.raises(RuntimeError, match="on cuda:0 is not on the stream of the capture on cuda:1"):
         core.capture(lambda: (core.step(core.sample_actions()), other.add_(1)))
+
+
+def test_captured_steps_report_illegal_actions_by_one_copy_per_replay():
+    core = make("SimpleTag-v0", "cuda:0", reuse_buffers=True)
+    core.reset()
+    actions = torch.zeros((3, *core.action_buffer.shape), dtype=torch.int64, device=core.device)
+    copies, host_copy = [], core._illegal._host_copy
+    host_copy.copy_ = lambda source, **options: (
+        copies.append(source) or torch.Tensor.copy_(host_copy, source, **options)
+    )
+
+    def play():
+        copies.clear()
+        for action in actions:
+            core.step(action)
+
+    replay = core.capture(play)
+    assert len(copies) == 1
+    replay()
+    core.step(actions[0])
+    actions[1, 0, 0] = 99  # of three steps, the second
+    replay()
+    torch.cuda.synchronize()
+    with pytest.raises(ActionError, match="out of range"):
+        core.step(actions[0])
+
+
+def test_raising_the_error_of_an_illegal_action_waits_for_all_streams(monkeypatch):
+    core = make("SimpleTag-v0", "cuda:0")
+    core.reset()
+    waits, synchronize = [], torch.cuda.synchronize
+    monkeypatch.setattr(torch.cuda, "synchronize", lambda device=None: waits.append(device) or synchronize(device))
+    core.step(torch.full_like(core.action_buffer, 99))
+    torch.cuda.current_stream().synchronize()
+    with pytest.raises(ActionError, match="out of range"):
+        core.step(core.action_buffer)
+    assert waits == [core.device]
+
+
+def test_final_observations_of_agents_that_go_on_do_not_share_a_row():
+    """On a GPU writes to one row wait for each other."""
+    buffer = RolloutBuffer(4, (5, 2), 3, (), torch.int64, 20, torch.device("cuda", 0))
+    written = []
+    keep = buffer._keep_final
+    buffer._keep_final = lambda slot, final_obs: written.append(slot.cpu()) or keep(slot, final_obs)
+    cut = torch.zeros((5, 2), dtype=torch.bool, device="cuda")
+    cut[1, 0] = cut[3, 1] = True
+    final_obs = torch.arange(30.0, device="cuda").view(5, 2, 3)
+    never, always = torch.zeros_like(cut), torch.ones_like(cut)
+    for truncated in (cut, never, cut, always):
+        transition = Transition(
+            reward=torch.zeros((5, 2), device="cuda"), terminated=never, truncated=truncated, valid=always,
+            next_obs=final_obs, final_obs=final_obs,
+        )  # fmt: skip
+        buffer.begin_step(final_obs)
+        buffer.end_step(transition)
+    for slots in written:
+        assert slots.unique().numel() == slots.numel()
+    assert int(buffer.check()) == 14
+    rows = buffer.final_slot[buffer.truncated]
+    assert rows.cpu().tolist() == list(range(14))
+    assert torch.equal(buffer.final_obs[rows], final_obs.expand(4, 5, 2, 3)[buffer.truncated])

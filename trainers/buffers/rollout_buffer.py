@@ -41,9 +41,9 @@ class RolloutBuffer:
     """Fixed buffers for T steps, filled by `begin_step` and `end_step` without a host sync.
 
     Final observations are stored only for truncated rows, the only ones whose value is needed. Each goes to the next
-    free row of a buffer of `capacity` rows, and `final_slot` holds its index. All other writes go to an extra last row.
-    In turn-based games none are stored, see `gae_by_turns`. Final states are stored likewise, by world. Buffers that
-    only some learners need (masks, turns, states, ...) are allocated at their first use.
+    free row of a buffer of `capacity` rows, and `final_slot` holds its index. All other writes go to free rows or to an
+    extra last row. In turn-based games none are stored, see `gae_by_turns`. Final states are stored likewise, by world.
+    Buffers that only some learners need (masks, turns, states, ...) are allocated at their first use.
     """
 
     def __init__(
@@ -149,9 +149,9 @@ class RolloutBuffer:
             cut = (self.truncated[t] & ~self.terminated[t] & self.valid[t]).flatten(-2)
             slot = self.final_count.unsqueeze(-1) + cut.cumsum(-1) - 1
             slot = torch.where(cut, slot.clamp(max=self.capacity), self.capacity)
-            self._keep_final(slot, transition.final_obs)
-            self.final_slot[t].copy_(slot.view_as(self.final_slot[t]))
             self.final_count += cut.sum(-1)
+            self._keep_final(self._spread(slot), transition.final_obs)
+            self.final_slot[t].copy_(slot.view_as(self.final_slot[t]))
         self.t += 1
         if self.t == self.length:
             self.last_obs.copy_(transition.next_obs)
@@ -227,6 +227,18 @@ class RolloutBuffer:
             buffer.copy_(tensor)
         else:
             setattr(self, name, tensor.contiguous())
+
+    def _spread(self, slot: Tensor) -> Tensor:
+        """Return the rows to write (..., E * n); on a GPU, agents without a slot write to free rows.
+
+        Writes of all of them to one row would wait for each other there. On a CPU that row stays in the cache.
+        """
+        if self.device.type != "cuda":
+            return slot
+        count = self.final_count.unsqueeze(-1)
+        agents = torch.arange(slot.shape[-1], device=self.device)
+        free = count + agents % (self.capacity - count).clamp(min=1)
+        return torch.where(slot < self.capacity, slot, free.clamp(max=self.capacity))
 
     def _keep_final(self, slot: Tensor, final_obs: Tensor) -> None:
         """Copy final observations (E, n, D) to rows (E * n)."""

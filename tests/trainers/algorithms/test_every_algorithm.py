@@ -10,6 +10,7 @@ from gpu_envs.errors import CheckpointError, ConfigError
 from trainers import load_policy
 from trainers.algorithms import algorithm_specs
 from trainers.algorithms.algorithm_specs import ALGORITHMS
+from trainers.algorithms.on_policy import advantages
 from trainers.cli.evaluate import eval_command
 from trainers.cli.export import export_command
 from trainers.config.presets import preset
@@ -175,3 +176,20 @@ def test_environment_is_equal_for_all_algorithms():
     games = {str(preset("TagContinuous-v0", "cpu", name).env) for name in ("ppo", "mappo", "a2c", "maddpg", "qmix")}
     assert len(games) == 1
     assert "num_runners" in games.pop()
+
+
+@pytest.mark.parametrize("name", ["ppo", "mappo", "appo"])
+def test_values_of_slices_equal_those_of_all_rows(name, tmp_path, monkeypatch):
+    trainer = Trainer(config_of(name, engine="torch"), tmp_path)
+    trainer.iterate()
+    trainer.collector.collect()
+    learners = [assignment.learner for assignment in trainer.assignments.values()]
+    batches, rows = [learner.batch() for learner in learners], []
+    monkeypatch.setattr(advantages, "SLICE_ROWS", 7)
+    for learner, expected in zip(learners, batches, strict=True):
+        learner.net.critic.register_forward_hook(lambda module, inputs, outputs: rows.append(len(outputs)))
+        batch = learner.batch()
+        for entry, tensor in expected.items():
+            torch.testing.assert_close(batch[entry], tensor, rtol=1e-5, atol=1e-6)
+    assert max(rows) <= 7
+    trainer.log.close()

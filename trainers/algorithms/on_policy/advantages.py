@@ -6,6 +6,7 @@ Feedforward learners use rows, recurrent ones whole sequences. Minibatches index
 from __future__ import annotations
 
 import math
+from collections.abc import Callable
 from typing import Any, NamedTuple
 
 import torch
@@ -22,6 +23,8 @@ from trainers.models.normalization import ObservationNormalizer
 
 WHOLE = ("raw_obs", "states", "rows")
 """Entries of a batch that are not split into minibatches."""
+SLICE_ROWS = 2**20
+"""Largest number of rows that networks value at once."""
 
 
 class ValuedPolicy(NamedTuple):
@@ -58,6 +61,17 @@ def forward_batch(net: Network, x: Tensor, part: dict[str, Tensor], role: str) -
     return net.unroll(x.transpose(0, 1), part[f"memory_{role}"], begins, advances, mask)[0].transpose(0, 1)
 
 
+def in_slices(function: Callable[..., Tensor], *tensors: Tensor | None) -> Tensor:
+    """Return a function (N, ...) of rows (N, ...), or None, computed for a slice of them at a time.
+
+    The hidden layers of all rows of 2^20 worlds at once do not fit into the memory of a GPU.
+    """
+    count = max(len(tensor) for tensor in tensors if tensor is not None)
+    slices = [slice(start, start + SLICE_ROWS) for start in range(0, max(count, 1), SLICE_ROWS)]
+    results = [function(*(None if tensor is None else tensor[part] for tensor in tensors)) for part in slices]
+    return results[0] if len(results) == 1 else torch.cat(results)
+
+
 @torch.no_grad()
 def row_batch(
     r: RolloutBuffer,
@@ -87,18 +101,25 @@ def row_batch(
     obs = normalizer(raw_obs)
     states = None if critic_input is None else _states(r).flatten(0, 1)
     if critic_input is None or states is None:
-        critic_obs, last = obs, normalizer(r.last_obs)
+        values, last_value = in_slices(critic, obs), in_slices(critic, normalizer(r.last_obs))
     else:
+
+        def value_of(rows: Tensor) -> Tensor:
+            return critic(critic_input(states, rows))
+
         all_agents = torch.arange(r.valid[0].numel(), device=r.device)
-        critic_obs, last = critic_input(states, rows), critic_input(states, r.valid.numel() + all_agents)
-    values = critic(critic_obs).squeeze(-1)
+        values, last_value = in_slices(value_of, rows), in_slices(value_of, r.valid.numel() + all_agents)
+    values, last_value = values.squeeze(-1), last_value.view_as(r.reward[0])
     value = torch.zeros(r.valid.numel(), device=r.device).index_copy_(0, rows, values).view_as(r.reward)
-    last_value = critic(last).view_as(r.reward[0])
-    final_value = _spread(r, critic(_final(r, slots, normalizer, critic_input)).squeeze(-1))
+    final_value = _spread(r, in_slices(critic, _final(r, slots, normalizer, critic_input)).squeeze(-1))
     log_prob, log_ratio = r.log_prob, None
     if valued is not None:
         mask = None if r.mask is None else r.mask[:-1].flatten(0, 2)[rows]
-        new_log_prob = valued.head.evaluate(valued.actor(obs, mask), r.action.flatten(0, 2)[rows], mask)[0]
+
+        def log_prob_of(obs: Tensor, action: Tensor, mask: Tensor | None) -> Tensor:
+            return valued.head.evaluate(valued.actor(obs, mask), action, mask)[0]
+
+        new_log_prob = in_slices(log_prob_of, obs, r.action.flatten(0, 2)[rows], mask)
         log_prob, log_ratio = _under(
             r, torch.zeros(r.valid.numel(), device=r.device).index_copy_(0, rows, new_log_prob)
         )
