@@ -45,7 +45,7 @@ class Scale:
     environments: tuple[str, ...] = ("SimpleTag-v0", "CartPole-v1", "SimpleSpread-v0")
     many_agents: tuple[int, ...] = (4, 100, 1000, 10_000, 100_000)
     rows: int = 2_000_000  # total agents of a batch with many agents
-    tag: tuple[int, int] = (1000, 2000)  # agents and worlds of WarpDrive's published figure
+    tag: tuple[tuple[int, int], ...] = ((105, 2000), (1000, 2000))  # agents and worlds; the last as WarpDrive published
     seconds: float = 0.12  # of a timing
     training: float = 5.0  # seconds of a training
     training_worlds: int | None = None  # None: the preset's
@@ -57,7 +57,7 @@ TINY = Scale(
     environments=("CartPole-v1",),
     many_agents=(7,),
     rows=14,
-    tag=(7, 2),
+    tag=((7, 2),),
     seconds=0.02,
     training=0.5,
     training_worlds=4,
@@ -66,25 +66,20 @@ TINY = Scale(
 
 
 def goals(device: torch.device, scale: Scale) -> Rows:
-    """Yield the targets of a large GPU: SimpleTag with a million worlds, and WarpDrive's agent counts."""
+    """Yield the figures of `benchmarks.gpu.page.GOALS`: SimpleTag to a million worlds, and Tag with many agents."""
     yield from _bytes("SimpleTag-v0", device)
     yield from _registers("SimpleTag-v0", device, "fused")
     for worlds in reversed(scale.headline):
         modes = ("in place", "copied", "sampled", "random play", "eager")
         yield from throughputs("SimpleTag-v0", worlds, device, modes, 2 * scale.seconds, schedule="fused")
         free(device)
-    agents, worlds = scale.tag
-    yield from _bytes("TagContinuous-v0", device, **many_agent_settings(agents))
-    yield from _registers("TagContinuous-v0", device, "phased", **many_agent_settings(agents))
-    yield from throughputs(
-        "TagContinuous-v0",
-        worlds,
-        device,
-        ("in place", "copied", "sampled"),
-        2 * scale.seconds,
-        config=many_agent_settings(agents),
-    )
-    free(device)
+    for agents, worlds in scale.tag:
+        config = {} if agents == 105 else many_agent_settings(agents)  # 105: the defaults, 5 taggers and 100 runners
+        yield from _bytes("TagContinuous-v0", device, **config)
+        yield from _registers("TagContinuous-v0", device, "phased", **config)
+        modes = ("in place", "copied", "sampled")
+        yield from throughputs("TagContinuous-v0", worlds, device, modes, 2 * scale.seconds, config=config)
+        free(device)
 
 
 def sweep(device: torch.device, scale: Scale) -> Rows:

@@ -88,7 +88,10 @@ class GpuReport:
     def end(self, name: str, outcome: Outcome, seconds: float) -> None:
         """Store how a part ended, and write the files."""
         entry = self.result["parts"][name]
-        entry |= {"status": outcome.status, "seconds": round(seconds, 1)}
+        status, entries = outcome.status, entry["rows"]
+        if status == "done" and entries and all("error" in row for row in entries):
+            status = "failed: every measurement, see their errors"
+        entry |= {"status": status, "seconds": round(seconds, 1)}
         if outcome.output:
             entry["output"] = list(outcome.output)
         if name == "machine" and self.keep:

@@ -3,10 +3,12 @@
 import numpy as np
 import pytest
 import torch
+import warp as wp
 from small_environments import SMALL
 
 from gpu_envs.errors import ActionError
 from gpu_envs.runtime.factory import make_core
+from gpu_envs.utils import devices
 from pretended_gpu.runs import DEVICES, assert_equal_states, on_host
 from trainers.base.transition import Transition
 from trainers.buffers.rollout_buffer import RolloutBuffer
@@ -154,3 +156,21 @@ def test_final_observations_of_agents_that_go_on_do_not_share_a_row():
     rows = buffer.final_slot[buffer.truncated]
     assert rows.cpu().tolist() == list(range(14))
     assert torch.equal(buffer.final_obs[rows], final_obs.expand(4, 5, 2, 3)[buffer.truncated])
+
+
+def test_streams_are_wrapped_for_warp_once(monkeypatch):
+    """Warp keeps streams in a map without a lock, and threads launch at once."""
+    wrapped, wrap = [], wp.stream_from_torch
+    monkeypatch.setattr(wp, "stream_from_torch", lambda stream: wrapped.append(stream) or wrap(stream))
+    monkeypatch.setattr(devices, "_streams", {})
+    for _ in range(2):
+        core = make("SimpleTag-v0", "cuda:0")
+        core.reset()
+        core.step(core.sample_actions())
+        core.rollout({}, 2)
+        core.render_frames((0,), 32)
+    assert len(wrapped) == 1
+    with torch.cuda.stream(torch.cuda.Stream()):
+        core.step(core.action_buffer)
+        core.step(core.action_buffer)
+    assert len(wrapped) == 2

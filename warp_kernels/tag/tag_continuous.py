@@ -187,7 +187,8 @@ def rules(
     def tally(params: Params, state: State, io: IO, env: int, agent: int):
         """Count the tags of every tagger and set whether a runner is left; add to tags, write left.
 
-        Atomic additions are an exception to phase isolation: the sums do not depend on the order of agents.
+        Atomic additions, and the equal values that runners write, are exceptions to phase isolation: neither depends on
+        the order of agents.
         """
         if agent >= num_taggers and io.valid[env, agent]:
             caught_by = state.caught_by[env, agent]
