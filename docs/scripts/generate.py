@@ -45,7 +45,7 @@ def gallery(*places: str) -> str:
     cells = []
     for page, id in chosen:
         agents = tables.agents_of(tables.configured(page, {})[1].groups)
-        cells.append(f"[![{id}, animated](envs/{page}.gif)](envs/{page}.md)<br>[{id}](envs/{page}.md)<br>{agents}")
+        cells.append(f"[![{id}, animated](envs/{page}.webp)](envs/{page}.md)<br>[{id}](envs/{page}.md)<br>{agents}")
     rows = [cells[start : start + 4] for start in range(0, len(cells), 4)]
     width = len(rows[0])
     return table([""] * width, [row + [""] * (width - len(row)) for row in rows])

@@ -1,10 +1,10 @@
-"""Make the moving pictures: docs/envs/ROOM/NAME.gif of every environment, and docs/tag.gif for the README.
+"""Make the moving pictures: docs/envs/ROOM/NAME.webp of every environment, and docs/tag.webp for the README.
 
     python -m docs.scripts.pictures                        all of them
     python -m docs.scripts.pictures tag/tag_gridworld      only those named, or "tag" for the README's
 
 Who plays is what ``SHOWS`` says: a model of the zoo, policies that are trained first, into out/pictures/ROOM/NAME, if
-they are not there, or chance. A page's line ``![words](NAME.gif)`` gets its words from ``caption``.
+they are not there, or chance. A page's line ``![words](NAME.webp)`` gets its words from ``caption``.
 """
 
 import itertools
@@ -23,7 +23,7 @@ import numpy as np
 from docs.scripts.tables import PAGES, ROOT, names
 
 OUT = ROOT / "out" / "pictures"
-STRIP = ROOT / "docs" / "tag.gif"
+STRIP = ROOT / "docs" / "tag.webp"
 SIDE = 224
 """Side of a world [pixels], if its picture sets none."""
 LARGEST, LARGEST_STRIP = 300_000, 500_000
@@ -188,8 +188,8 @@ def fresh(page: str, id: str, count: int = 4) -> bool:
     if show_of(page).train:
         return True
     changing = (next(same) for _, same in itertools.groupby(film(page, id)[0], key=np.ndarray.tobytes))
-    frames = np.stack([*itertools.islice(changing, count)]).astype(int)  # a .gif keeps no frame twice in a row
-    committed = np.stack([frame[..., :3] for frame in itertools.islice(iio.imiter(PAGES / f"{page}.gif"), count)])
+    frames = np.stack([*itertools.islice(changing, count)]).astype(int)  # a .webp keeps no frame twice in a row
+    committed = np.stack([frame[..., :3] for frame in itertools.islice(iio.imiter(PAGES / f"{page}.webp"), count)])
     return committed.shape == frames.shape and float(np.abs(committed - frames).mean()) < 0.15
 
 
@@ -197,9 +197,9 @@ def captioned(text: str, page: str) -> str:
     """Return a page with the animated image and a caption that names the policies."""
     name = page.rpartition("/")[2]
     pattern = re.compile(
-        rf"!\[([^\]]*?)(?:; (?:trained policies|scripted policy|random play))?\]\({name}\.(?:png|gif)\)"
+        rf"!\[([^\]]*?)(?:; (?:trained policies|scripted policy|random play))?\]\({name}\.(?:png|webp)\)"
     )
-    return pattern.sub(lambda match: f"![{match[1]}; {show_of(page).caption()}]({name}.gif)", text)
+    return pattern.sub(lambda match: f"![{match[1]}; {show_of(page).caption()}]({name}.webp)", text)
 
 
 def strip(ids: dict[str, str]) -> tuple[Iterator[np.ndarray], float]:
@@ -217,10 +217,10 @@ def main(argv: list[str]) -> int:
     ids = names()
     for name in argv or [*sorted(ids), "tag"]:
         frames, pace = strip(ids) if name == "tag" else film(name, ids[name])
-        path, largest, knob = PAGES / f"{name}.gif", LARGEST, "SHOWS"
+        path, largest, knob = PAGES / f"{name}.webp", LARGEST, "SHOWS"
         if name == "tag":
             path, largest, knob = STRIP, LARGEST_STRIP, "OF_STRIP"
-        written = write_video(OUT / f"{name}.gif", frames, pace)
+        written = write_video(OUT / f"{name}.webp", frames, pace)
         size = written.stat().st_size
         if size > largest:
             raise SystemExit(

@@ -24,7 +24,7 @@ class VideoOptions(DeviceOptions):
     """Content of a rendered file."""
 
     output: Path = Path("out/render.mp4")
-    """File to write: a video (.mp4, .gif) or a picture of the last step (.png)."""
+    """File to write: a video (.mp4, .gif, .webp) or a picture of the last step (.png)."""
     num_envs: int = setting(4, ge=1, le=MAX_INT)
     """Number of environments (worlds), tiled in one frame."""
     steps: int = setting(200, ge=1, le=MAX_INT)

@@ -19,7 +19,7 @@ import torch
 
 from gpu_envs.errors import ConfigError, GpuEnvsError, MissingExtraError, packages
 
-SUFFIXES = (".mp4", ".gif", ".png")  # supported file types
+SUFFIXES = (".mp4", ".gif", ".webp", ".png")  # supported file types
 _EXACT = 64
 """Number of colors that a GIF of more than 256 keeps unchanged: colors of areas, not of the edges of shapes."""
 
@@ -91,7 +91,7 @@ def _atomically(path: Path) -> Iterator[Path]:
 
 
 def write_video(path: str | Path, frames: Iterable[np.ndarray | torch.Tensor], fps: float) -> Path:
-    """Write frames as `.mp4` (H.264), `.gif` or `.png` (animated if there are several frames).
+    """Write frames as `.mp4` (H.264), `.gif`, `.webp` (lossless) or `.png` (animated if there are several frames).
 
     The file appears under its name only when it is complete. Frames of an mp4 are streamed, so a generator need not fit
     in memory. An odd side is padded by one pixel, because the pixel format stores colors for pairs of pixels.
@@ -130,7 +130,9 @@ def write_video(path: str | Path, frames: Iterable[np.ndarray | torch.Tensor], f
             import imageio.v3 as iio
 
             stack = np.stack([first, *arrays])
-            iio.imwrite(temporary, stack, plugin="pillow", extension=suffix, duration=1000.0 / fps, loop=0)
+            settings = {"lossless": True} if suffix == ".webp" else {}
+            duration = round(1000.0 / fps)
+            iio.imwrite(temporary, stack, plugin="pillow", extension=suffix, duration=duration, loop=0, **settings)
     return path
 
 
@@ -231,5 +233,5 @@ class InlineVideo:
         return f'<img alt="{html.escape(self.title)}" width="{width}" height="{height}" src="{source}">'
 
     def save(self, path: str | Path) -> Path:
-        """Write the film as `.mp4`, `.gif` or `.png`; see :func:`gpu_envs.rendering.video.write_video`."""
+        """Write the film as `.mp4`, `.gif`, `.webp` or `.png`; see :func:`gpu_envs.rendering.video.write_video`."""
         return write_video(path, self.frames, self.fps)

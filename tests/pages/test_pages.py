@@ -104,7 +104,7 @@ def test_page_holds_every_part(name):
         assert len(generate.ON_SITE.sub("", parts[heading]).strip()) > 10 or marked, f"{heading} says nothing"
     assert text.startswith(f"# {NAMES[name]}\n")
     assert pictures.captioned(text, name) == text
-    assert re.search(rf"^!\[.+\]\({stem}\.gif\)$", parts[""], re.MULTILINE), "no picture"
+    assert re.search(rf"^!\[.+\]\({stem}\.webp\)$", parts[""], re.MULTILINE), "no picture"
     assert re.search(r"terminate|truncate", parts["### End of an episode"])
     assert f"test_{stem}.py" in parts["## Validation"]
     assert f"- v{NAMES[name].rpartition('-v')[2]}: " in parts["## Version history"]
@@ -185,11 +185,11 @@ def test_committed_tables_are_fresh(path):
 
 @pytest.mark.parametrize(("name", "env_id"), every_page(FILMED))
 def test_pictures_are_fresh(name, env_id):
-    assert pictures.fresh(name, env_id), f"{name}.gif is stale; run: python -m docs.scripts.pictures {name}"
+    assert pictures.fresh(name, env_id), f"{name}.webp is stale; run: python -m docs.scripts.pictures {name}"
 
 
 def test_pictures_are_small():
-    sizes = {name: (pictures.PAGES / f"{name}.gif").stat().st_size for name in NAMES}
+    sizes = {name: (pictures.PAGES / f"{name}.webp").stat().st_size for name in NAMES}
     assert {name: size for name, size in sizes.items() if size > pictures.LARGEST} == {}
     assert pictures.STRIP.stat().st_size <= pictures.LARGEST_STRIP
 

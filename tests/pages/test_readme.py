@@ -21,7 +21,7 @@ def test_readme_begins_with_the_benefit_the_figure_and_the_picture():
     order = [
         "Fast multi-agent",
         "On two CPU cores",
-        "docs/tag.gif",
+        "docs/tag.webp",
         "**Hardware.**",
         "make train",
         "```python",
