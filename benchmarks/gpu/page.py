@@ -11,7 +11,7 @@ RATE, SHARE = "env-steps/s", "of measured copy"
 
 
 @dataclass(frozen=True)
-class Goal:
+class GpuGoal:
     """A target for one large GPU."""
 
     title: str
@@ -27,11 +27,11 @@ class Goal:
 
 
 GOALS = (
-    Goal("SimpleTag at 2^20 worlds", "SimpleTag-v0", 4, 1 << 20, SHARE, 0.5),
-    Goal("SimpleTag at 4,096 worlds", "SimpleTag-v0", 4, 4096, RATE, 2.5e8),
-    Goal("Tag of 5 taggers and 100 runners, 2,000 worlds", "TagContinuous-v0", 105, 2000, RATE, 3e7),
-    Goal("Tag of 1,000 agents, 2,000 worlds: WarpDrive's figure", "TagContinuous-v0", 1000, 2000, RATE, 2.9e6),
-    Goal("PPO on SimpleTag, with its updates", "SimpleTag-v0", 4, None, RATE, 5e6, part="training"),
+    GpuGoal("SimpleTag at 2^20 worlds", "SimpleTag-v0", 4, 1 << 20, SHARE, 0.5),
+    GpuGoal("SimpleTag at 4,096 worlds", "SimpleTag-v0", 4, 4096, RATE, 2.5e8),
+    GpuGoal("Tag of 5 taggers and 100 runners, 2,000 worlds", "TagContinuous-v0", 105, 2000, RATE, 3e7),
+    GpuGoal("Tag of 1,000 agents, 2,000 worlds: WarpDrive's figure", "TagContinuous-v0", 1000, 2000, RATE, 2.9e6),
+    GpuGoal("PPO on SimpleTag, with its updates", "SimpleTag-v0", 4, None, RATE, 5e6, part="training"),
 )
 """WarpDrive's figure is the published one on one GPU, arXiv 2108.13976."""
 JAXMARL_WORLDS = (4096, 65536)
@@ -79,7 +79,7 @@ def _best(entries: list[Row]) -> Row | None:
     return max(measured, key=lambda row: row["value"], default=None)
 
 
-def _judged(result: dict[str, Any], goal: Goal) -> Row:
+def _judged(result: dict[str, Any], goal: GpuGoal) -> Row:
     """Return a goal with its figure, the fastest row at its number of agents and worlds."""
     entries = rows(result, goal.part, env=goal.env, agents=goal.agents)
     entries = [row for row in entries if row.get("worlds") == goal.worlds or goal.worlds is None]

@@ -12,7 +12,7 @@ import os
 import tempfile
 from collections.abc import Iterable, Iterator
 from pathlib import Path
-from typing import overload
+from typing import Any, overload
 
 import numpy as np
 import torch
@@ -130,7 +130,7 @@ def write_video(path: str | Path, frames: Iterable[np.ndarray | torch.Tensor], f
             import imageio.v3 as iio
 
             stack = np.stack([first, *arrays])
-            settings = {"lossless": True} if suffix == ".webp" else {}
+            settings: dict[str, Any] = {"lossless": True} if suffix == ".webp" else {}
             duration = round(1000.0 / fps)
             iio.imwrite(temporary, stack, plugin="pillow", extension=suffix, duration=duration, loop=0, **settings)
     return path

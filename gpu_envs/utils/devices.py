@@ -84,7 +84,7 @@ def warp_array(tensor: torch.Tensor, dtype: Any = None, name: str = "tensor") ->
     """Return a Warp array over the memory of a tensor.
 
     Args:
-        tensor: The tensor; vectors and structs take its last axis.
+        tensor: The tensor (...); vectors and structs take its last axis.
         dtype: Warp type of the elements; None: the tensor's.
         name: Name for messages.
 

@@ -81,7 +81,7 @@ def test_every_environment_has_files_a_page_and_an_oracle_test():
 
     host = {without_folder(path) for path in places("gpu_envs/envs", "*.py", {"Config", "build"})}
     rules = {without_folder(path) for path in places("warp_kernels", "*.py", {"rules", "Params", "State"})}
-    pages, moving = (places("docs/envs", f"*.{end}") for end in ("md", "gif"))
+    pages, moving = (places("docs/envs", f"*.{end}") for end in ("md", "webp"))
     oracles = {path.replace("test_", "") for path in places("tests/parity", "test_*.py")} - OTHER_PARITY
     assert set(NAMES) == host == rules == pages == moving == oracles
     assert set(SMALL) == set(list_envs())
