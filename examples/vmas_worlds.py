@@ -34,7 +34,10 @@ class VmasWorlds:
         if mask.all():
             return torch.stack(self.worlds.reset(seed=int(seed[0])), 1)
         for world in mask.nonzero().flatten().tolist():
-            obs = self.worlds.reset_at(world)
+            self.worlds.reset_at(world, return_observations=False)
+        (obs,) = self.worlds.get_from_scenario(
+            get_observations=True, get_rewards=False, get_infos=False, get_dones=False
+        )
         return torch.stack(obs, 1)
 
     def step(self, action: Tensor) -> tuple[Tensor, Tensor, Tensor, Tensor]:

@@ -1,6 +1,6 @@
 """Pack wheels for a machine without network into pieces that fit its transfers; print the commands to run there.
 
-python -m benchmarks.gpu.pack OUT --wheels wheels --kernels kernels --arch 90 --limit 45
+python -m benchmarks.gpu.pack out/carry --wheels out/wheels --kernels out/kernels --arch 90 --limit 45
 
 Warp's library is most of the bytes. The machine code of other GPU architectures in it is filled with zeros, which
 compress to nothing; the driver never reads it. Its examples and tests are left out.
@@ -9,7 +9,7 @@ compress to nothing; the driver never reads it. Its examples and tests are left 
 import argparse
 import io
 import lzma
-import shutil
+import re
 import struct
 import sys
 import tarfile
@@ -17,7 +17,6 @@ import zipfile
 from collections.abc import Iterator
 from pathlib import Path
 
-UNPACK = Path(__file__).with_name("unpack.py")
 MIB = 1 << 20
 LEFT_OUT = ("warp/examples/", "warp/tests/")
 FATBIN = 0xBA55ED50
@@ -66,34 +65,36 @@ def keep_architecture(library: bytes, arch: int) -> bytes:
     Raises:
         PackError: It has no machine code of the architecture.
     """
-    kept, entries = bytearray(library), list(gpu_code(library))
+    shrunk, entries = bytearray(library), list(gpu_code(library))
     if not any((kind, number) == (MACHINE_CODE, arch) for kind, number, _, _ in entries):
         numbers = sorted({number for kind, number, _, _ in entries if kind == MACHINE_CODE})
         raise PackError(f"--arch: expected one of {', '.join(map(str, numbers))}, got {arch}")
     for kind, number, start, size in entries:
         if (kind, number) != (MACHINE_CODE, arch):
-            kept[start : start + size] = bytes(size)
-    return bytes(kept)
+            shrunk[start : start + size] = bytes(size)
+    return bytes(shrunk)
 
 
-def files(wheels: Path, kernels: Path | None, arch: int) -> Iterator[tuple[str, bytes]]:
-    """Yield name and bytes of the files of wheels as pip installs them, and of kernels without their sources."""
+def files(wheels: Path, kernels: Path | None, arch: int) -> Iterator[tuple[str, int, bytes]]:
+    """Yield name, mode and bytes of the files of wheels as pip installs them, and of kernels without their sources."""
     for wheel in sorted(wheels.glob("*.whl")):
         with zipfile.ZipFile(wheel) as archive:
-            for name in archive.namelist():
-                if name.endswith("/") or name.startswith(LEFT_OUT):
+            for info in archive.infolist():
+                name = re.sub(r"^[^/]+\.data/(pure|plat)lib/", "", info.filename)
+                if info.is_dir() or name.startswith(LEFT_OUT) or ".data/" in name:  # scripts and headers
                     continue
-                data = archive.read(name)
-                yield name, keep_architecture(data, arch) if name == "warp/bin/warp.so" else data
+                data = archive.read(info)
+                data = keep_architecture(data, arch) if name == "warp/bin/warp.so" else data
+                yield name, (info.external_attr >> 16) & 0o777 or 0o644, data
     if kernels is None:
         return
     for path in sorted(kernels.rglob("*")):
         if path.is_file() and path.suffix != ".cu":
-            yield f"kernels/{path.relative_to(kernels)}", path.read_bytes()
+            yield f"kernels/{path.relative_to(kernels)}", 0o644, path.read_bytes()
 
 
 def pack(out: Path, wheels: Path, kernels: Path | None, arch: int, limit: float) -> list[int]:
-    """Write ``out/N/site.tar.xz.N``, pieces of at most ``limit`` MiB, and ``out/unpack.py``; return the bytes of each.
+    """Write ``out/N/site.tar.xz.N``, pieces of at most ``limit`` MiB; return the bytes of each.
 
     Raises:
         PackError: There is no wheel, or Warp has no code for the architecture.
@@ -105,9 +106,9 @@ def pack(out: Path, wheels: Path, kernels: Path | None, arch: int, limit: float)
         lzma.open(stream, "wb", filters=FILTERS) as compressed,
         tarfile.open(fileobj=compressed, mode="w|") as tar,
     ):
-        for name, data in files(wheels, kernels, arch):
+        for name, mode, data in files(wheels, kernels, arch):
             member = tarfile.TarInfo(name)
-            member.size = len(data)
+            member.size, member.mode = len(data), mode
             tar.addfile(member, io.BytesIO(data))
     archive, size = stream.getvalue(), int(limit * MIB)
     pieces = [archive[start : start + size] for start in range(0, len(archive), size)]
@@ -116,15 +117,14 @@ def pack(out: Path, wheels: Path, kernels: Path | None, arch: int, limit: float)
         folder.mkdir(parents=True, exist_ok=True)
         (folder / f"site.tar.xz.{number}").write_bytes(piece)
     (out / str(len(pieces)) / "last").write_text(str(len(pieces)))
-    shutil.copy(UNPACK, out)
     return [len(piece) for piece in pieces]
 
 
 def commands(out: Path, pieces: int) -> list[str]:
-    """Return the command to run with each piece."""
+    """Return the command to run with each piece, in the repository."""
     lines = [f"mkdir -p /tmp/pieces && cp {out}/{number}/* /tmp/pieces/" for number in range(1, pieces + 1)]
     lines[-1] += (
-        f" && python3 {out}/unpack.py /tmp/pieces /tmp/site && "
+        " && python3 benchmarks/gpu/unpack.py /tmp/pieces /tmp/site && "
         "PYTHONPATH=/tmp/site WARP_CACHE_PATH=/tmp/site/kernels make gpu-report PYTHON=python3"
     )
     return lines
@@ -136,7 +136,9 @@ def main(argv: list[str]) -> int:
         prog="python -m benchmarks.gpu.pack", description=__doc__, formatter_class=argparse.RawTextHelpFormatter
     )
     parser.add_argument("out", type=Path, metavar="OUT", help="folder to write")
-    parser.add_argument("--wheels", type=Path, default=Path("wheels"), help="folder of the wheels (default: wheels)")
+    parser.add_argument(
+        "--wheels", type=Path, default=Path("out/wheels"), help="folder of wheels (default: out/wheels)"
+    )
     parser.add_argument("--kernels", type=Path, help="WARP_CACHE_PATH of python -m benchmarks.gpu.kernels")
     parser.add_argument("--arch", type=int, default=90, help="compute capability of the GPU (default: 90)")
     parser.add_argument("--limit", type=float, default=45.0, help="MiB of a transfer (default: 45)")

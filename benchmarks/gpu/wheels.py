@@ -46,9 +46,9 @@ def pins(names: Iterable[str], python: str, machine: str) -> list[str]:
 
 
 def download_command(names: Iterable[str], python: str, machine: str) -> str:
-    """Return the command that downloads the wheels of packages into the folder ``wheels``."""
+    """Return the command that downloads the wheels of packages into the folder ``out/wheels``."""
     lines = [
-        "python3 -m pip download --no-deps --only-binary=:all: -d wheels",
+        "python3 -m pip download --no-deps --only-binary=:all: -d out/wheels",
         f"--implementation cp --python-version {python}",
         *(f"--platform {tag}_{machine}" for tag in PLATFORMS),
         *pins(names, python, machine),

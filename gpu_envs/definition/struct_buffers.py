@@ -9,7 +9,7 @@ import torch
 import warp as wp
 
 from gpu_envs.errors import ConfigError
-from gpu_envs.utils.devices import LESS, too_wide, warp_array
+from gpu_envs.utils.devices import LESS, stride_error, warp_array
 from gpu_envs.utils.settings import MAX_INT
 
 HUGE_PAGE = 1 << 21
@@ -99,7 +99,7 @@ def check_stride(name: str, shape: tuple[int, ...], dtype: torch.dtype) -> None:
     """
     stride = math.prod(shape[1:]) * dtype.itemsize
     if stride > MAX_INT:
-        raise too_wide(name, shape, stride)
+        raise stride_error(name, shape, stride)
 
 
 def _element(dtype: Any) -> tuple[torch.dtype, tuple[int, ...]]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import inspect
 from collections.abc import Mapping, Sequence
 from typing import Any, Protocol
 
@@ -18,8 +19,9 @@ class BatchedWorlds(Protocol):
     """E worlds with A agents that step at once, such as those of VMAS, EnvPool or JaxMARL behind a few lines.
 
     It receives tensors on the CPU, and returns tensors, NumPy arrays, or arrays of a library with DLPack. Worlds do not
-    reset themselves. Where choices can be illegal it also has ``action_mask``: the legal choices (E, A, n) bool in the
-    state that ``reset`` or ``step`` has returned last, n of them for the agent with the most.
+    reset themselves. Where choices can be illegal it also has ``action_mask``, a property or an attribute that is there
+    from the start: the legal choices (E, A, n) bool in the state that ``reset`` or ``step`` has returned last; n is the
+    largest number of choices.
     """
 
     num_envs: int
@@ -44,10 +46,8 @@ class BatchedWorlds(Protocol):
         ...
 
 
-def check_batched(label: str, env: Any, workers: int) -> None:
-    """Raise a ConfigError with `label` if worlds lack a part of `BatchedWorlds`, or there are several workers."""
-    if workers != 1:
-        raise ConfigError(f"{label}: workers: expected 1, as its worlds step at once, got {workers}")
+def check_batched(label: str, env: Any) -> None:
+    """Raise a ConfigError if worlds lack a part of `BatchedWorlds`; `label` begins the message."""
     for part in ("num_envs", "agents", "observation_spaces", "action_spaces", "reset", "step"):
         if not hasattr(env, part):
             raise ConfigError(f"{label}: expected {part} as in BatchedWorlds, got none")
@@ -67,13 +67,16 @@ def batched_definition(env: BatchedWorlds) -> HostDefinition:
         if action_coder(space, f"action space of {agent}")[0] != space:
             raise ConfigError(f"action space of {agent}: expected choices from 0 on or a flat Box, got {space}")
     observed, acted = dict(env.observation_spaces), {agent: env.action_spaces[agent] for agent in agents}
+    has_masks = inspect.getattr_static(env, "action_mask", None) is not None
+    if has_masks and any(isinstance(space, spaces.Box) for space in acted.values()):
+        raise ConfigError("action_mask: expected none with continuous actions; leave it out")
     return HostDefinition(
         key=f"{type(env).__module__}.{type(env).__qualname__}",
         agents=agents,
         observation_spaces=observed,
         action_spaces=acted,
         groups=groups_of(agents, observed, acted),
-        has_masks=hasattr(env, "action_mask"),
+        has_masks=has_masks,
     )
 
 
@@ -114,7 +117,11 @@ class BatchedRun(WorldBatch):
 
     def _write_masks(self, agents: np.ndarray) -> None:
         """Write the legal choices of agents (E, A)."""
-        if (masks := self._arrays["action_mask"]).size:
+        masks = self._arrays["action_mask"]
+        if not masks.size:
+            if hasattr(self._env, "action_mask"):
+                raise HostError("action_mask: expected it from the start, not from the first reset; declare it before")
+        else:
             masks[agents] = _on_host(self._env.action_mask, "action_mask", masks.shape)[agents]
 
     def render(self, world: int) -> np.ndarray | None:

@@ -5,14 +5,16 @@ from __future__ import annotations
 import dataclasses
 import inspect
 from collections.abc import Callable, Mapping
-from typing import Any
+from typing import Any, cast
 
 import torch
 
-from gpu_envs.errors import ConfigError, shown
+from gpu_envs.errors import ConfigError, GpuEnvsError, HostError, shown
 from gpu_envs.host.batched import BatchedWorlds, check_batched
 from gpu_envs.host.core import HostCore
+from gpu_envs.host.worlds import World, close_worlds
 from gpu_envs.utils.devices import resolve_device
+from gpu_envs.utils.settings import MAX_INT, check_value
 
 
 def make_host_core(env_id: str, library: str, source: Any, settings: Mapping[str, Any], **options: Any) -> HostCore:
@@ -33,14 +35,14 @@ def make_host_core(env_id: str, library: str, source: Any, settings: Mapping[str
     """
     fields = [(name, Any) for name in settings]
     config = dataclasses.make_dataclass("Config", fields, frozen=True)(**settings)
-    if not library and _makes_all_worlds(source):
-        return _of_worlds(env_id, source(num_envs=options["num_envs"], **settings), config, **options)
+    if not library and _takes_num_envs(source):
+        return _make_worlds_at_once(env_id, source, settings, config, **options)
     options["device"] = resolve_device(options.get("device"))
     adapter = f"gpu_envs.host.{library or 'adapter'}"
     return HostCore((adapter, source, dict(settings)), env_id=env_id, config=config, **options)
 
 
-def _makes_all_worlds(source: Callable[..., Any]) -> bool:
+def _takes_num_envs(source: Callable[..., Any]) -> bool:
     """Return whether a function has an argument ``num_envs``."""
     try:
         return "num_envs" in inspect.signature(source).parameters
@@ -109,23 +111,48 @@ def from_batched(env: BatchedWorlds, *, device: str | torch.device | None = "cpu
     Args:
         env: The worlds, see :class:`gpu_envs.host.batched.BatchedWorlds`.
         device: Device of the tensors.
-        **options: As in :func:`from_pettingzoo`, without workers.
+        **options: As in :func:`from_pettingzoo`, with one worker.
 
     Raises:
         ConfigError: It lacks a part, its spaces are not supported, or there are several workers.
     """
-    return _of_worlds(
-        f"batched:{type(env).__qualname__}", env, dataclasses.make_dataclass("Config", [])(), device=device, **options
-    )
+    name, config = f"batched:{type(env).__qualname__}", dataclasses.make_dataclass("Config", [])()
+    return _wrap_worlds(name, env, config, device=device, **options)
 
 
-def _of_worlds(env_id: str, env: BatchedWorlds, config: Any, num_envs: int | None = None, **options: Any) -> HostCore:
-    """Return the core of worlds that step at once; raise a ConfigError if their number is not `num_envs`."""
-    check_batched(env_id, env, options.get("workers", 1))
-    if num_envs not in (None, env.num_envs):
-        raise ConfigError(f"{env_id}: num_envs: expected {num_envs} worlds from the function, got {env.num_envs}")
+def _make_worlds_at_once(
+    env_id: str, make_worlds: Callable[..., BatchedWorlds], settings: Mapping[str, Any], config: Any, **options: Any
+) -> HostCore:
+    """Make worlds by a function with an argument ``num_envs``; close them if they are refused."""
+    num_envs = check_value(env_id, "num_envs", options["num_envs"], int, ge=1, le=MAX_INT)
+    _check_workers(env_id, options)
+    try:
+        env = make_worlds(num_envs=num_envs, **settings)
+    except GpuEnvsError:
+        raise
+    except Exception as error:
+        raise HostError(f"{env_id}: making the worlds failed: {type(error).__name__}: {error}") from error
+    try:
+        return _wrap_worlds(env_id, env, config, **options)
+    except GpuEnvsError:
+        close_worlds([cast(World, env)])
+        raise
+
+
+def _wrap_worlds(env_id: str, env: BatchedWorlds, config: Any, **options: Any) -> HostCore:
+    """Return the core of worlds that step at once; raise a ConfigError if they do not fit the options."""
+    _check_workers(env_id, options)
+    check_batched(env_id, env)
+    num_envs = options.pop("num_envs", env.num_envs)
+    if num_envs != env.num_envs:
+        raise ConfigError(f"{env_id}: num_envs: expected {num_envs} worlds, got an environment of {env.num_envs}")
     options["device"] = resolve_device(options.get("device"))
-    return HostCore(env, env_id=env_id, config=config, num_envs=env.num_envs, **options)
+    return HostCore(env, env_id=env_id, config=config, num_envs=num_envs, **options)
+
+
+def _check_workers(env_id: str, options: Mapping[str, Any]) -> None:
+    if options.get("workers", 1) != 1:
+        raise ConfigError(f"{env_id}: workers: expected 1, as its worlds step at once, got {shown(options['workers'])}")
 
 
 def _of_library(library: str, source: Any, settings: Mapping[str, Any] | None, **options: Any) -> HostCore:

@@ -571,14 +571,14 @@ class Core(Summarized):
         if not self.reuse_buffers:
             raise CaptureError(f"{self.id}: {REUSE}")
 
-        def reporting_play() -> None:
-            with self._illegal.copied_once():
+        def play_and_report() -> None:
+            with self._illegal.defer_copies():
                 play()
 
         graph = None
         if self._on_gpu:
             graph = cuda_graph.capture(
-                reporting_play,
+                play_and_report,
                 generators,
                 device=self.device,
                 get_state=self.get_state,

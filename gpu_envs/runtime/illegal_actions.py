@@ -6,6 +6,7 @@ from typing import NoReturn
 
 import torch
 
+import warp_kernels
 from gpu_envs.definition.environment import EnvDefinition
 from gpu_envs.errors import ActionError
 from warp_kernels import episode
@@ -38,11 +39,11 @@ class IllegalActions:
 
     def copy_to_host(self, wait: bool) -> None:
         """Copy the slots of a GPU to the host; without ``wait`` the copy is only queued."""
-        if not self._defers:
+        if wait or not self._defers:
             self._host_copy.copy_(self._error, non_blocking=not wait)
 
     @contextlib.contextmanager
-    def copied_once(self) -> Iterator[None]:
+    def defer_copies(self) -> Iterator[None]:
         """Queue one copy at the end of a function that is captured, in place of one per step, a node of the graph."""
         self._defers = True
         try:
@@ -58,10 +59,13 @@ class IllegalActions:
             action: Actions (E, A) or (E, A, K) of the step, whose value the message shows; None if unknown.
         """
         if self._on_gpu:  # a copy that is queued in any stream must not restore the old value
-            torch.cuda.synchronize(self._error.device)
+            with warp_kernels.building:  # while another thread captures, this would break its capture
+                torch.cuda.synchronize(self._error.device)
         key = min(self.slots)
         self._error.fill_(episode.NO_ERROR)
         self._host_copy.fill_(episode.NO_ERROR)
+        if self._on_gpu:  # a replay in another stream must not copy the old value
+            torch.cuda.current_stream(self._error.device).synchronize()
         env, row, reason = key >> 32, (key >> 8) & 0xFFFFFF, key & 0xFF
         agent = self._definition.agents[row]
         value = ""  # kernels replace an illegal action in their own buffer by the no-op

@@ -133,6 +133,7 @@ class KernelLauncher:
         return self._recorded[name]
 
     def _record(self, name: str) -> list[list[Any]]:
+        """Record the launches of one kind, by shard and in order."""
         if name == "play":
             stages: tuple[LaunchStage, ...] = (LaunchStage(rollout_kernel(self.rules, self._fuse_fp)[0], FUSED, (0,)),)
         else:
@@ -151,11 +152,11 @@ class KernelLauncher:
                 dim: Any = (threads, 1) if over == FUSED else (count, 1 if over == WORLD else over)
                 bounds = [first, end, threads] if over == FUSED else [first]
                 inputs = [*bounds, *more, params, state, io]
-                commands.append(self.record(kernel, dim, inputs, over))
+                commands.append(self.record_launch(kernel, dim, inputs, over))
             launches.append(commands)
         return launches
 
-    def record(self, kernel: Any, dim: tuple[int, int], inputs: Sequence[Any], over: str | int) -> Any:
+    def record_launch(self, kernel: Any, dim: tuple[int, int], inputs: Sequence[Any], over: str | int) -> Any:
         """Record a launch of a kernel that runs over an index set of every world, in blocks of the size for it."""
         command = record_kernel(kernel, dim, inputs, self.device)
         if self.device.is_cuda:

@@ -81,7 +81,7 @@ def _devices(missing: str) -> str:
 
 
 def warp_array(tensor: torch.Tensor, dtype: Any = None, name: str = "tensor") -> Any:
-    """Return a Warp array over the memory of a tensor.
+    """Return a Warp array over the memory of a tensor, (...) or (N, F) for structs of F numbers.
 
     Args:
         tensor: The tensor (...); vectors and structs take its last axis.
@@ -93,7 +93,7 @@ def warp_array(tensor: torch.Tensor, dtype: Any = None, name: str = "tensor") ->
     """
     stride = max(tensor.stride(), default=0) * tensor.element_size()
     if stride > MAX_INT:
-        raise too_wide(name, tuple(tensor.shape), stride)
+        raise stride_error(name, tuple(tensor.shape), stride)
     if not hasattr(dtype, "vars"):  # no struct
         return wp.from_torch(tensor.detach(), dtype=dtype)
     row, device = tensor.stride(0) * tensor.element_size(), wp.device_from_torch(tensor.device)
@@ -104,7 +104,7 @@ def warp_array(tensor: torch.Tensor, dtype: Any = None, name: str = "tensor") ->
     return array
 
 
-def too_wide(name: str, shape: tuple[int, ...], stride: int) -> ConfigError:
+def stride_error(name: str, shape: tuple[int, ...], stride: int) -> ConfigError:
     """Return the error of an array with a stride [bytes] beyond Warp's 32 bits."""
     expected = f"rows of at most {MAX_INT / 1e9:.3g} GB, which kernels can address"
     return ConfigError(f"{name} {shape}: expected {expected}, got {stride / 1e9:,.3g} GB: {LESS}")

@@ -8,7 +8,7 @@ import zipfile
 
 import pytest
 
-from benchmarks.gpu import pack
+from benchmarks.gpu import pack, unpack
 
 CODES = [(1, 75, b"ptx" * 8), (2, 80, b"old." * 4), (2, 90, b"new!" * 4)]
 
@@ -61,6 +61,11 @@ def test_pieces_are_joined_and_unpacked(tmp_path, capsys, monkeypatch):
         wheel.writestr("warp/bin/warp.so", library())
         wheel.writestr("warp/__init__.py", "x = 1\n" * 1000)
         wheel.writestr("warp/tests/test.py", "")
+        wheel.writestr("warp_lang-1.data/purelib/more.py", "x = 2")
+        wheel.writestr("warp_lang-1.data/scripts/run", "")
+        program = zipfile.ZipInfo("warp/bin/program")
+        program.external_attr = 0o755 << 16
+        wheel.writestr(program, b"program")
         wheel.writestr("warp_lang-1.dist-info/METADATA", "Name: warp-lang")
     words = ["--wheels", str(wheels), "--kernels", str(kernels), "--limit", str(256 / pack.MIB)]
     assert pack.main([str(tmp_path / "out"), *words]) == 0
@@ -71,7 +76,7 @@ def test_pieces_are_joined_and_unpacked(tmp_path, capsys, monkeypatch):
     assert printed.count("# transfer") == len(numbers)
     pieces, site = tmp_path / "pieces", tmp_path / "site"
     pieces.mkdir()
-    join = [sys.executable, str(tmp_path / "out" / "unpack.py"), str(pieces), str(site)]
+    join = [sys.executable, unpack.__file__, str(pieces), str(site)]
     for number in numbers:
         done = subprocess.run(join, capture_output=True, text=True, check=False)
         assert done.returncode == 1
@@ -83,4 +88,7 @@ def test_pieces_are_joined_and_unpacked(tmp_path, capsys, monkeypatch):
     assert (site / "warp" / "__init__.py").read_text() == "x = 1\n" * 1000
     assert (site / "warp_lang-1.dist-info" / "METADATA").exists()
     assert not (site / "warp" / "tests").exists()
+    assert (site / "more.py").read_text() == "x = 2"
+    assert not list(site.glob("*.data"))
+    assert (site / "warp" / "bin" / "program").stat().st_mode & 0o100
     assert [path.name for path in (site / "kernels" / "module").iterdir()] == ["a.cubin"]

@@ -1,7 +1,5 @@
 """Targets and tables of the GPU report, out of a result."""
 
-import pytest
-
 from benchmarks.gpu import page
 
 
@@ -43,29 +41,34 @@ def result(**rates):
     return {"machine": machine, "date": "d", "command": "c", "commit": "x", "tiny": False, "parts": parts}
 
 
-def verdicts(report):
-    return [row["verdict"] for row in page.goals(report)]
-
-
-def test_targets_are_compared_with_figures():
-    assert verdicts(result(tag=4e9, many_agents=3e7, jaxmarl=1e8)) == ["met"] * 4
-    assert verdicts(result(tag=0.9e9, many_agents=8e6, jaxmarl=1e8)) == ["not met"] * 4
-    values = [row["value"] for row in page.goals(result(tag=4e9, many_agents=8e6, jaxmarl=1e8))]
-    assert values == pytest.approx([4e9, 4e9 * 500 / 4e12, 8e6, 0.9 * 4e9 / 1e8])
-    note = page.goals(result(tag=1, many_agents=8e6, jaxmarl=1))[2]["note"]
-    assert "the bandwidth allows 10 M, so it is out of reach" in note
-
-
-def test_target_without_a_figure_is_not_measured():
-    report = result(tag=4e9, many_agents=3e7, jaxmarl=1e8)
-    report["parts"]["jaxmarl"] = {"title": "JaxMARL", "status": "not installed: jaxmarl", "seconds": 0.0, "rows": []}
-    assert verdicts(report)[3] == "not measured"
-    assert page.goals(report)[3]["note"] == "not installed: jaxmarl"
-    del report["parts"]["machine"]
-    assert verdicts(report) == ["met", "not measured", "met", "not measured"]
-    del report["machine"]["arch"]
-    assert verdicts(report)[0] == "not judged: no GPU"
-    assert set(verdicts({**report, "parts": {}})) == {"not measured"}
+def test_goals_are_judged_by_the_rows_of_their_sizes():
+    rows = [
+        {"env": "SimpleTag-v0", "agents": 4, "mode": "bytes", "value": 500.0},
+        {"env": "SimpleTag-v0", "agents": 4, "worlds": 1 << 20, "mode": "in place", "value": 4e9},
+        {"env": "SimpleTag-v0", "agents": 4, "worlds": 4096, "mode": "in place", "value": 3e8},
+        {"env": "SimpleTag-v0", "agents": 4, "worlds": 4096, "mode": "copied", "value": 2e8},
+    ]
+    trained = [{"env": "SimpleTag-v0", "agents": 4, "worlds": 64, "mode": "training", "value": 1e6}]
+    rows.append({"env": "SimpleTag-v0", "agents": 4, "worlds": 65536, "mode": "copied", "value": 9e8})
+    peer = [{"peer": "JaxMARL", "env": "SimpleTag-v0", "worlds": 4096, "value": 1e7}]
+    peer.append({"peer": "JaxMARL", "env": "SimpleTag-v0", "worlds": 65536, "value": 1e8})
+    machine = [{"unit": "B/s", "value": 4e12}]
+    parts = {"goals": rows, "training": trained, "jaxmarl": peer, "machine": machine}
+    result = {"machine": {"name": "A GPU", "arch": 90}, "parts": {}}
+    result["parts"] = {name: {"rows": part, "status": "done"} for name, part in parts.items()}
+    judged = {goal["goal"]: (goal["value"], goal["verdict"]) for goal in page.goals(result)}
+    assert judged["SimpleTag at 2^20 worlds"] == (0.5, "met")
+    assert judged["SimpleTag at 4,096 worlds"] == (3e8, "met")
+    assert judged["PPO on SimpleTag, with its updates"] == (1e6, "not met")
+    assert judged["Tag of 5 taggers and 100 runners, 2,000 worlds"] == (None, "not measured")
+    assert judged["SimpleTag over JaxMARL in the same run, 4,096 and 65,536 worlds"] == (9.0, "not met")
+    del peer[1]
+    assert page.goals(result)[-1]["verdict"] == "not measured"
+    assert {goal["verdict"] for goal in page.goals({"machine": {}, "parts": {}})} == {"not measured"}
+    result["machine"] = {"name": "a CPU"}
+    assert page.goals(result)[0]["verdict"] == "not judged: no GPU"
+    result["parts"]["jaxmarl"] = {"rows": [], "status": "not installed: jaxmarl"}
+    assert page.goals(result)[-1]["note"] == "not installed: jaxmarl"
 
 
 def test_page_has_all_results():

@@ -274,37 +274,21 @@ def test_kernels_of_every_environment_are_compiled_beforehand():
 
 
 def test_part_whose_measurements_all_failed_has_failed(stand_ins):
-    row = "print('ROW ' + json.dumps({'env': 'CartPole-v1', 'error': 'no memory'}))"
+    counted = (
+        "print('ROW ' + json.dumps({'env': 'CartPole-v1', 'unit': 'B', 'note': '', 'mode': 'bytes', 'value': 9.0}))"
+    )
+    row = f"{counted}; print('ROW ' + json.dumps({{'env': 'CartPole-v1', 'error': 'no memory'}}))"
     code, result = stand_ins({"machine": MACHINE, "training": row, "sweep": f"{row}; {ROW}"})
     assert code == 1
     assert result["parts"]["training"]["status"] == "failed: every measurement, see their errors"
     assert result["parts"]["sweep"]["status"] == "done"
 
 
-@pytest.mark.slow
-@pytest.mark.parametrize("goal", [goal for goal in page.GOALS if goal.unit == page.RATE], ids=lambda goal: goal.title)
+@pytest.mark.parametrize("goal", page.GOALS, ids=lambda goal: goal.title)
 def test_no_goal_needs_more_than_the_bandwidth_of_an_h100(goal):
-    few = goal.agents in (4, 105)
-    core = make_core(goal.env, 2, "cpu", **({} if few else many_agent_settings(goal.agents)))
+    if goal.unit == page.SHARE:
+        assert goal.least < 1
+        return
+    core = make_core(goal.env, 2, "cpu", **(many_agent_settings(goal.agents) if goal.agents == 1000 else {}))
     assert core.num_agents == goal.agents
-    assert goal.limit * traffic(core).bytes < 3.35e12
-
-
-def test_goals_are_judged_by_the_rows_of_their_sizes():
-    rows = [
-        {"env": "SimpleTag-v0", "agents": 4, "mode": "bytes", "value": 500.0},
-        {"env": "SimpleTag-v0", "agents": 4, "worlds": 1 << 20, "mode": "in place", "value": 4e9},
-        {"env": "SimpleTag-v0", "agents": 4, "worlds": 4096, "mode": "in place", "value": 3e8},
-        {"env": "SimpleTag-v0", "agents": 4, "worlds": 4096, "mode": "copied", "value": 2e8},
-    ]
-    trained = [{"env": "SimpleTag-v0", "agents": 4, "worlds": 64, "mode": "training", "value": 1e6}]
-    peer = [{"peer": "JaxMARL", "env": "SimpleTag-v0", "worlds": 4096, "value": 1e7}]
-    parts = {"goals": rows, "training": trained, "jaxmarl": peer, "machine": [{"unit": "B/s", "value": 4e12}]}
-    result = {"machine": GPU, "parts": {name: {"rows": part, "status": "done"} for name, part in parts.items()}}
-    judged = {goal["goal"]: (goal["value"], goal["verdict"]) for goal in page.goals(result)}
-    assert judged["SimpleTag at 2^20 worlds"] == (0.5, "met")
-    assert judged["SimpleTag at 4,096 worlds"] == (3e8, "met")
-    assert judged["PPO on SimpleTag, with its updates"] == (1e6, "not met")
-    assert judged["Tag of 5 taggers and 100 runners, 2,000 worlds"] == (None, "not measured")
-    assert judged["SimpleTag over JaxMARL in the same run, 4,096 worlds"] == (20.0, "met")
-    assert judged["SimpleTag over JaxMARL in the same run, 65,536 worlds"] == (None, "not measured")
+    assert goal.least * traffic(core).bytes < 3.35e12

@@ -150,7 +150,7 @@ class RolloutBuffer:
             slot = self.final_count.unsqueeze(-1) + cut.cumsum(-1) - 1
             slot = torch.where(cut, slot.clamp(max=self.capacity), self.capacity)
             self.final_count += cut.sum(-1)
-            self._keep_final(self._spread(slot), transition.final_obs)
+            self._keep_final(self._rows_to_write(slot), transition.final_obs)
             self.final_slot[t].copy_(slot.view_as(self.final_slot[t]))
         self.t += 1
         if self.t == self.length:
@@ -228,7 +228,7 @@ class RolloutBuffer:
         else:
             setattr(self, name, tensor.contiguous())
 
-    def _spread(self, slot: Tensor) -> Tensor:
+    def _rows_to_write(self, slot: Tensor) -> Tensor:
         """Return the rows to write (..., E * n); on a GPU, agents without a slot write to free rows.
 
         Writes of all of them to one row would wait for each other there. On a CPU that row stays in the cache.

@@ -65,7 +65,7 @@ class FusedRollout:
             for (first, end), io in zip(shards, ios, strict=False):
                 lanes = 1 if launcher.device.is_cpu else end - first
                 inputs = [first, end, lanes, 0, 0, 0, 0, params, state, io, struct, trace]
-                commands.append(launcher.record(kernel, (lanes, 1), inputs, FUSED))
+                commands.append(launcher.record_launch(kernel, (lanes, 1), inputs, FUSED))
             self._commands.append(commands)
 
     def run(self, num_steps: int, first_step: int, greedy: bool, restart: bool = False) -> None:

@@ -301,7 +301,7 @@ class PolicyRollout:
                 inputs = [0, 0, 0, params, state, ios[0], *self._structs]
                 stages: Any = build_phased_rollout(rules, acting, core.fuse_fp)
                 self._stages = [
-                    core._launcher.record(stage.kernel, (core.num_envs, stage.over), inputs, stage.over)
+                    core._launcher.record_launch(stage.kernel, (core.num_envs, stage.over), inputs, stage.over)
                     for stage in stages
                 ]
 

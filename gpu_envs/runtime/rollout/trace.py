@@ -139,9 +139,9 @@ class RolloutTrace:
             if field.name == "action":
                 flat = tensor.reshape(tensor.shape[0] * tensor.shape[1] * tensor.shape[2], -1)
                 name = "choice" if tensor.dtype == torch.int64 else "control"
-                setattr(trace, name, warp_array(flat))
+                setattr(trace, name, warp_array(flat, name="trace.action"))
             elif tensor is not None:
-                setattr(trace, field.name, warp_array(tensor))
+                setattr(trace, field.name, warp_array(tensor, name=f"trace.{field.name}"))
         return trace
 
 

@@ -106,5 +106,40 @@ def test_a_function_by_id_makes_worlds_with_masks_at_once():
     assert info["action_mask"].all()
     *_, info = core.step(core.sample_actions())  # its end starts the next episode
     assert info["action_mask"].tolist() == [[[True, True, False]] * 2] * 3
-    with pytest.raises(ConfigError, match="num_envs: expected 4 worlds from the function, got 3"):
+    with pytest.raises(ConfigError, match="num_envs: expected 4 worlds, got an environment of 3"):
         make_core(f"{__name__}:make_masked", num_envs=4)
+
+
+class LateMask(Climb):
+    closed = 0
+
+    def reset(self, seed, mask):
+        self.action_mask = torch.ones(3, 2, 3, dtype=torch.bool)
+        return super().reset(seed, mask)
+
+    def close(self):
+        LateMask.closed += 1
+
+
+def make_late(num_envs, height=None):
+    if height is not None:
+        raise ValueError(f"height {height}")
+    return LateMask()
+
+
+def test_masks_that_appear_late_and_functions_that_fail_are_one_line():
+    core = gpu_envs.from_batched(LateMask())
+    with pytest.raises(HostError, match="action_mask: expected it from the start"):
+        core.reset()
+    box = spaces.Box(-1.0, 1.0, (1,), np.float32)
+    with pytest.raises(ConfigError, match="action_mask: expected none with continuous actions"):
+        gpu_envs.from_batched(MaskedClimb(box))
+    name = f"{__name__}:make_late"
+    with pytest.raises(HostError, match=f"{name}: making the worlds failed: ValueError: height 2"):
+        make_core(name, num_envs=3, height=2)
+    with pytest.raises(ConfigError, match="workers: expected 1"):
+        make_core(name, num_envs=3, workers=2)
+    assert LateMask.closed == 0
+    with pytest.raises(ConfigError, match="expected 4 worlds, got an environment of 3"):
+        make_core(name, num_envs=4)
+    assert LateMask.closed == 1

@@ -123,7 +123,10 @@ def test_no_garbage_is_collected_inside_a_capture():
     core.reset()
     core._on_gpu = True
     was_enabled, calls = gc.isenabled(), []
-    garbage = weakref.ref(Cycle())
+    cycle = Cycle()
+    gc.collect()  # it is of the oldest generation now, which is hardly ever collected
+    garbage = weakref.ref(cycle)
+    del cycle
     core.capture(lambda: calls.append((gc.isenabled(), garbage() is None)), [])
     assert calls[-1] == (False, True)
     assert calls[0][0] == gc.isenabled() == was_enabled

@@ -1,6 +1,8 @@
 """Devices that torch and Warp agree on, on a machine whose GPUs are pretended."""
 
+import re
 import warnings
+from pathlib import Path
 
 import pytest
 import torch
@@ -10,6 +12,8 @@ import gpu_envs
 import warp_kernels
 from gpu_envs.errors import DeviceError
 from gpu_envs.utils.devices import resolve_device
+
+ROOT = Path(__file__).parents[3]
 
 
 @pytest.fixture
@@ -84,3 +88,14 @@ def test_missing_gpu_of_warp_has_a_reason(pretend, built, driver, reason):
     assert "+cu1" not in str(caught.value)
     pretend(1, 1, built, driver)
     assert warp_kernels.missing_gpu() == ""
+
+
+def test_one_function_each_wraps_tensors_and_streams_for_warp():
+    """They check strides, and register a stream once; see `warp_array` and `warp_stream`."""
+    calls = {
+        str(path.relative_to(ROOT))
+        for package in ("gpu_envs", "trainers", "league")
+        for path in (ROOT / package).rglob("*.py")
+        if re.search(r"\bwp\.(from_torch|stream_from_torch)\(", path.read_text(encoding="utf-8"))
+    }
+    assert calls == {"gpu_envs/utils/devices.py"}

@@ -287,8 +287,8 @@ def test_illegal_actions_are_never_expected(algorithm):
 @pytest.mark.parametrize("algorithm", ["maddpg", "matd3", "masac"])
 def test_policy_learns_the_best_legal_action(algorithm):
     """The critics rate the illegal choice 1 far above 2: a policy that includes it learns nothing."""
-    more = {"temperature": 0.01, "learn_temperature": False} if algorithm == "masac" else {"policy_delay": 1}
-    learners = world(algorithm, SMALL, LARGE, masked=True, learning_rate=0.05, **more)
+    settings = {"temperature": 0.01, "learn_temperature": False} if algorithm == "masac" else {"policy_delay": 1}
+    learners = world(algorithm, SMALL, LARGE, masked=True, learning_rate=0.05, **settings)
     learner = learners["pair"]
     payoffs = torch.tensor([0.0, 1e4, 1.0])
 

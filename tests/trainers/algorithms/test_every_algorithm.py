@@ -187,7 +187,7 @@ def test_values_of_slices_equal_those_of_all_rows(name, tmp_path, monkeypatch):
     batches, rows = [learner.batch() for learner in learners], []
     monkeypatch.setattr(advantages, "SLICE_ROWS", 7)
     for learner, expected in zip(learners, batches, strict=True):
-        learner.net.critic.register_forward_hook(lambda module, inputs, outputs: rows.append(len(outputs)))
+        learner.net.critic.register_forward_hook(lambda module, inputs, outputs: rows.append(outputs.numel()))
         batch = learner.batch()
         for entry, tensor in expected.items():
             torch.testing.assert_close(batch[entry], tensor, rtol=1e-5, atol=1e-6)

@@ -61,8 +61,8 @@ def forward_batch(net: Network, x: Tensor, part: dict[str, Tensor], role: str) -
     return net.unroll(x.transpose(0, 1), part[f"memory_{role}"], begins, advances, mask)[0].transpose(0, 1)
 
 
-def in_slices(function: Callable[..., Tensor], *tensors: Tensor | None) -> Tensor:
-    """Return a function (N, ...) of rows (N, ...), or None, computed for a slice of them at a time.
+def compute_in_slices(function: Callable[..., Tensor], *tensors: Tensor | None) -> Tensor:
+    """Call a function with a slice of the rows of tensors (N, ...), or None, at a time; return its results (N, ...).
 
     The hidden layers of all rows of 2^20 worlds at once do not fit into the memory of a GPU.
     """
@@ -101,17 +101,23 @@ def row_batch(
     obs = normalizer(raw_obs)
     states = None if critic_input is None else _states(r).flatten(0, 1)
     if critic_input is None or states is None:
-        values, last_value = in_slices(critic, obs), in_slices(critic, normalizer(r.last_obs))
+        values, last_value = (
+            compute_in_slices(critic, obs),
+            compute_in_slices(critic, normalizer(r.last_obs.flatten(0, 1))),
+        )
     else:
 
         def value_of(rows: Tensor) -> Tensor:
             return critic(critic_input(states, rows))
 
         all_agents = torch.arange(r.valid[0].numel(), device=r.device)
-        values, last_value = in_slices(value_of, rows), in_slices(value_of, r.valid.numel() + all_agents)
+        values, last_value = (
+            compute_in_slices(value_of, rows),
+            compute_in_slices(value_of, r.valid.numel() + all_agents),
+        )
     values, last_value = values.squeeze(-1), last_value.view_as(r.reward[0])
     value = torch.zeros(r.valid.numel(), device=r.device).index_copy_(0, rows, values).view_as(r.reward)
-    final_value = _spread(r, in_slices(critic, _final(r, slots, normalizer, critic_input)).squeeze(-1))
+    final_value = _spread(r, compute_in_slices(critic, _final(r, slots, normalizer, critic_input)).squeeze(-1))
     log_prob, log_ratio = r.log_prob, None
     if valued is not None:
         mask = None if r.mask is None else r.mask[:-1].flatten(0, 2)[rows]
@@ -119,7 +125,7 @@ def row_batch(
         def log_prob_of(obs: Tensor, action: Tensor, mask: Tensor | None) -> Tensor:
             return valued.head.evaluate(valued.actor(obs, mask), action, mask)[0]
 
-        new_log_prob = in_slices(log_prob_of, obs, r.action.flatten(0, 2)[rows], mask)
+        new_log_prob = compute_in_slices(log_prob_of, obs, r.action.flatten(0, 2)[rows], mask)
         log_prob, log_ratio = _under(
             r, torch.zeros(r.valid.numel(), device=r.device).index_copy_(0, rows, new_log_prob)
         )
