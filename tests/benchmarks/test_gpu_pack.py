@@ -39,11 +39,11 @@ def test_code_of_other_architectures_becomes_zeros():
     assert [
         (kind, arch, original[start : start + size]) for kind, arch, start, size in pack.gpu_code(original)
     ] == CODES
-    kept = pack.keep_architecture(original, 90)
-    assert len(kept) == len(original)
-    assert b"new!" * 4 in kept
-    assert b"old." not in kept
-    assert b"ptx" not in kept
+    shrunk = pack.keep_architecture(original, 90)
+    assert len(shrunk) == len(original)
+    assert b"new!" * 4 in shrunk
+    assert b"old." not in shrunk
+    assert b"ptx" not in shrunk
     with pytest.raises(pack.PackError, match="--arch: expected one of 80, 90, got 100"):
         pack.keep_architecture(original, 100)
 

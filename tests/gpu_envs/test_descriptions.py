@@ -129,8 +129,8 @@ def test_units_of_the_sides_are_theirs_and_attacks_follow_them():
     for agent, side in (("ally_2", "ally"), ("enemy_2", "enemy")):
         host, row = descriptions.description_module("SMAX-v0"), core.possible_agents.index(agent)
         blocks, actions = (describe(core.config, row) for describe in (host.observation_blocks, host.action_names))
-        others = [block.meaning.partition(",")[0] for block in blocks[:10] if block.entities.name == "other side"]
-        assert actions[blocks[9].entities.first_action :] == [f"attack {unit}" for unit in others]
+        opponents = [block.meaning.partition(",")[0] for block in blocks[:10] if block.entities.name == "other side"]
+        assert actions[blocks[9].entities.first_action :] == [f"attack {unit}" for unit in opponents]
         for block in blocks[:10]:
             assert (block.entities.name == "own side") == block.meaning.startswith(side)
 

@@ -36,11 +36,11 @@ def rows(count: int, seed: int = 1) -> torch.Tensor:
 
 
 def in_another_order(x: torch.Tensor) -> torch.Tensor:
-    """Return rows with other orders of the units and of the others."""
-    units, time, others, bag = x.split([12, 1, 6, 2], -1)
+    """Return rows with other orders of the units and of the teammates."""
+    units, time, teammates, bag = x.split([12, 1, 6, 2], -1)
     units = units.unflatten(-1, (4, 3))[..., [2, 0, 3, 1], :].flatten(-2)
-    others = others.unflatten(-1, (2, 3))[..., [1, 2, 0]].flatten(-2)
-    return torch.cat([units, time, others, bag], -1)
+    teammates = teammates.unflatten(-1, (2, 3))[..., [1, 2, 0]].flatten(-2)
+    return torch.cat([units, time, teammates, bag], -1)
 
 
 @pytest.mark.parametrize("settings", [{}, {"hidden_sizes": (5,), "activation": "relu"}], ids=str)
@@ -158,7 +158,7 @@ def test_learner_attends_to_the_entities_of_an_environment_and_its_policy_is_sav
     previous = {name: value.clone() for name, value in learner.actor.state_dict().items()}
     trainer.run()
     changed = {name for name, value in learner.actor.state_dict().items() if not torch.equal(value, previous[name])}
-    assert {"own.0.weight", "kinds.0.0.weight", "queries.0.weight", "body.0.weight"} <= changed
+    assert {"agent_embedding.0.weight", "kinds.0.0.weight", "queries.0.weight", "body.0.weight"} <= changed
     learner.policy().save(tmp_path / "policy")
     policy, x = Policy.load(tmp_path / "policy"), torch.rand((5, learner.spec["obs_width"]))
     ids = (learner.spec["ids"],) if learner.spec.get("ids") else ()
