@@ -53,7 +53,7 @@ def main(argv: list[str] | None = None) -> int:
     except OSError as error:
         return _fail(f"the working folder cannot be used ({error.strerror}); change to one that exists")
     try:
-        code = _run(sys.argv[1:] if argv is None else argv)
+        code = run_command(sys.argv[1:] if argv is None else argv)
         sys.stdout.flush()  # a full disk is an error of the command; when Python exits, it would be a traceback
         return code
     except HostError as error:
@@ -83,8 +83,8 @@ def main(argv: list[str] | None = None) -> int:
         return _fail(_location(error))
 
 
-def _run(args: list[str]) -> int:
-    """Run the command that the words name."""
+def run_command(args: list[str]) -> int:
+    """Run the command that the words name, and return its exit code; errors are raised."""
     commands = {entry.name: entry for entry in entry_points(group=GROUP)}
     if not args or args[0] in ("-h", "--help"):
         print(wrap_lines(_usage(commands), shutil.get_terminal_size().columns))

@@ -56,6 +56,8 @@ class TrainConfig:
     """Number of environments simulated in parallel."""
     total_steps: int = setting(1_000_000, ge=1)
     """Training length in environment steps, summed over all environments and rounded up to whole rollouts."""
+    max_seconds: float | None = setting(None, gt=0)
+    """Training time after which the training stops at the end of an iteration [s]; None: no limit."""
     seed: int = setting(0, ge=0, lt=SEEDS)
     """Random seed of environments and learners."""
     device: str = "cpu"
@@ -78,6 +80,8 @@ class TrainConfig:
     eval_episodes: int = setting(64, ge=0)
     """Evaluation episodes per policy at every checkpoint. The table at the end plays four times as many per matchup, at
     most 256. 0: neither."""
+    eval_greedy: bool = setting(False, requires={"eval_episodes": Bounds(gt=0)})
+    """Evaluate the most probable actions instead of samples."""
     eval_opponents: str | None = setting(None, requires={"eval_episodes": Bounds(gt=0)})
     """Opponents in evaluations: the policies of a run or checkpoint, or "scripted"; None: random opponents."""
     logger: tuple[str, ...] = setting(("tensorboard",), choices=tuple(LOGGERS), by_name=True)

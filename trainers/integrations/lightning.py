@@ -42,6 +42,7 @@ except ModuleNotFoundError as error:
 
 LIGHTNING_COUNTERPARTS = {
     "patience": "EarlyStopping('eval/score', mode='max', patience=...)",
+    "max_seconds": "Timer(...)",
     "until_return": "EarlyStopping('<group>/episode_return_mean', mode='max', stopping_threshold=...)",
     "keep_last_checkpoints": "ModelCheckpoint(save_top_k=...)",
 }
@@ -137,8 +138,9 @@ class LearnerModule(LightningModule):
         if not self.assignments:
             self._build(device, self.global_rank, ranks)
             config = dataclasses.replace(self.config, device=str(device))
+            members = {name: assignment.members for name, assignment in self.assignments.items()}
             self.evaluator: TrainingEvaluator | None = (
-                TrainingEvaluator(config, self.collector.core, self.assignments) if config.eval_episodes else None
+                TrainingEvaluator(config, self.collector.core, members) if config.eval_episodes else None
             )
         elif self.ranks != ranks or self.collector.core.device != device:
             raise ConfigError(
@@ -204,7 +206,7 @@ class LearnerModule(LightningModule):
     def on_train_epoch_end(self) -> None:
         """Evaluate the current policies, before callbacks read the metrics."""
         if self.evaluator is not None:
-            self.log_dict(self.evaluator.scores(), sync_dist=self.ranks > 1)
+            self.log_dict(self.evaluator.scores({name: a.policy() for name, a in self.assignments.items()}), sync_dist=self.ranks > 1)
             self.collector.timer.mark("evaluation")
 
     # Checkpoints

@@ -122,7 +122,8 @@ class Trainer(Summarized):
         self.stopped_by: int | None = None
         self.archived: Path | None = None
         self._saved_iteration: int | None = None
-        self.evaluator: TrainingEvaluator = TrainingEvaluator(config, self.core, self.assignments, factory)
+        members = {name: assignment.members for name, assignment in self.assignments.items()}
+        self.evaluator: TrainingEvaluator = TrainingEvaluator(config, self.core, members, factory)
         self.early_stopping: EarlyStopping = EarlyStopping(config.patience)
         if resume is not None:
             self._restore(resume)
@@ -152,7 +153,7 @@ class Trainer(Summarized):
         return path
 
     def run(self, keep_open: bool = False) -> Path:
-        """Train until `total_steps`, `until_return` or `patience` is reached, or SIGINT, SIGTERM or SIGHUP arrives.
+        """Train until `total_steps`, `max_seconds`, `until_return` or `patience` is reached, or SIGINT, SIGTERM or SIGHUP arrives.
 
         After a signal the current iteration and its evaluation are completed. `stopped_by` holds the signal.
 
@@ -219,10 +220,17 @@ class Trainer(Summarized):
 
     def is_done(self) -> bool:
         """Return whether no iteration is left, or the training stops early; all ranks return the same."""
-        if self.iteration >= self.config.iterations:
+        if self._is_over():
             return True
         self.stopped_by = self.shard.all_reduce_max(self.stopped_by or 0) or None
         return self.stopped_by is not None or self.early_stopping.should_stop or self.reached
+
+    def _is_over(self) -> bool:
+        """Return whether all steps are taken or the time is up; all ranks return the same."""
+        limit = self.config.max_seconds
+        if self.iteration >= self.config.iterations or limit is None:
+            return self.iteration >= self.config.iterations
+        return bool(self.shard.all_reduce_max(int(self.seconds >= limit)))
 
     def stop(self, number: int) -> None:
         """Let the training stop after the current iteration because of a signal."""
@@ -250,9 +258,9 @@ class Trainer(Summarized):
         duration = time.perf_counter() - start
         self.seconds += duration
         scores: dict[str, float] = {}
-        saves = self.iteration % self.config.checkpoint_interval == 0 or self.iteration == self.config.iterations
+        saves = self.iteration % self.config.checkpoint_interval == 0 or self._is_over()
         if saves and self.config.eval_episodes:
-            scores = self.shard.broadcast_from_rank0(self.evaluator.scores)
+            scores = self.shard.broadcast_from_rank0(lambda: self.evaluator.scores(self.learners.policies()))
             self.early_stopping.update(scores["eval/score"])
             timer.mark("evaluation")
         phases = timer.read()

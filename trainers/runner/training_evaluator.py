@@ -20,29 +20,30 @@ from trainers.evaluation.policy_evaluation import (
 )
 from trainers.evaluation.scripted_policies import SCRIPTED, scripted_policies_of
 from trainers.models.policy import PolicyProtocol
-from trainers.runner.agent_assignment import PolicyAssignment
 
 EVAL_SEED = 271_828
 """Seed of evaluation environments; training environments use the seed of the run."""
 
 
 class TrainingEvaluator:
-    """Evaluate the current policies in separate environments, without using random streams of the training."""
+    """Evaluate policies in separate environments, without using random streams of the training."""
 
     def __init__(
         self,
         config: TrainConfig,
         core: Core,
-        assignments: Mapping[str, PolicyAssignment],
+        sides: Mapping[str, tuple[str, ...]],
         factory: CoreFactory = make_train_core,
+        seed: int = EVAL_SEED,
     ) -> None:
         """Load the policies of `config.eval_opponents`, if set; the first evaluation creates the environments.
 
         Args:
             config: Configuration of the run.
             core: Environments of the training.
-            assignments: Agents and learner of each policy, by its name.
+            sides: Groups or agents that each policy controls, by its name.
             factory: Creates the environments.
+            seed: Seed of the episodes.
 
         Raises:
             ConfigError: `eval_opponents` is set, but all agents share one policy; or it is "scripted", but there is no
@@ -50,9 +51,9 @@ class TrainingEvaluator:
             CheckpointError: The policies of `eval_opponents` do not fit the environment.
         """
         self.config: TrainConfig = config
-        self.assignments: Mapping[str, PolicyAssignment] = assignments
+        self.sides: Mapping[str, tuple[str, ...]] = sides
         self.factory: CoreFactory = factory
-        self.sides: dict[str, tuple[str, ...]] = {name: assignment.members for name, assignment in assignments.items()}
+        self.seed: int = seed
         self.metrics: Mapping[str, EpisodeMetric] = find_metrics(config.eval_metric)
         self.core: Core | None = None
         self.kernels: KernelPlayers | None = None
@@ -67,8 +68,8 @@ class TrainingEvaluator:
                 policies = load_opponents(Path(config.eval_opponents), config.env_id, self.sides, core)[1]
                 self.opponents = dict(by_member(self.sides, policies))
 
-    def scores(self) -> dict[str, float]:
-        """Return the entries of the row of metrics.
+    def scores(self, policies: Mapping[str, PolicyProtocol]) -> dict[str, float]:
+        """Return the entries of the row of metrics of policies by name.
 
         They are "eval/<policy>/return", "eval/<policy>/episode_length_mean", "eval/<policy>/RESULT_mean" of the
         declared results (`EnvDefinition.results`), over the agents of the policy's groups, "eval/<policy>/NAME" of the
@@ -76,20 +77,20 @@ class TrainingEvaluator:
         """
         if self.core is None:
             self.core = make_eval_core(self.config, self.config.eval_episodes, self.config.seed, self.factory)
-            self.teams = teams(self.core, self.sides, EVAL_SEED)
+            self.teams = teams(self.core, self.sides, self.seed)
             if self.config.eval_opponents == SCRIPTED:
                 self.opponents = scripted_policies_of(self.core, self.sides)  # they read the worlds that they play in
-            policies = {name: assignment.policy() for name, assignment in self.assignments.items()}
             self.kernels = KernelPlayers(self.core, [by_member(self.sides, policies), self.opponents])
         row: dict[str, float] = {}
         for names, groups in self.teams:
             players: dict[str, PolicyProtocol | None] = {**self.opponents}
             for name in names:
-                players |= dict.fromkeys(self.sides[name], self.assignments[name].policy())
+                players |= dict.fromkeys(self.sides[name], policies[name])
             outcome = evaluate_policies(
                 self.core,
                 players,
-                seed=EVAL_SEED,
+                seed=self.seed,
+                greedy=self.config.eval_greedy,
                 engine=self.config.engine,
                 kernels=self.kernels,
                 last_info=self.core.definition.results,

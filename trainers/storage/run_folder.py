@@ -22,18 +22,20 @@ from trainers.storage.learning_curves import read_rows
 TRACES = ("checkpoints", "metrics.csv", "config.json")
 """Files that show that a folder holds a training."""
 SEARCH = "search.json"  # file of a search for settings
+EXPERIMENT = "experiment.yaml"  # copy of the file of an experiment
 SEEDS_FORMAT = "gpu-envs seeds 1"  # format of seeds.json
 KINDS = {
     "league": (checkpoint.LEAGUE,),
     "multi-seed": (checkpoint.SEEDS,),
     "tune": (SEARCH,),
+    "experiment": (EXPERIMENT,),
     "training": TRACES,
 }
 """Files that show the kind of a run, by kind."""
 
 
 def run_kind(path: Path) -> str | None:
-    """Return what a folder holds: "training", "multi-seed", "league", "tune", or None."""
+    """Return what a folder holds: "training", "multi-seed", "league", "tune", "experiment", or None."""
     return next((kind for kind in KINDS if _holds(path, kind)), None)
 
 

@@ -154,7 +154,7 @@ def test_patience_counts_evaluations_without_a_better_score():
 
 def test_run_without_progress_stops_and_keeps_its_best_checkpoint(tmp_path, monkeypatch):
     scores = iter([1.0, 3.0, 2.0, 2.5, 3.0, 9.0])
-    scored = lambda self: {"eval/walker/return": 0.0, "eval/score": next(scores)}  # noqa: E731
+    scored = lambda self, policies: {"eval/walker/return": 0.0, "eval/score": next(scores)}  # noqa: E731
     monkeypatch.setattr(training_evaluator.TrainingEvaluator, "scores", scored)
     trainer = Trainer(toy_config(30, patience=3, keep_last_checkpoints=1), tmp_path, None, make_corridor)
     assert trainer.run() == tmp_path / "checkpoints" / "000000015"
@@ -167,16 +167,24 @@ def test_run_without_progress_stops_and_keeps_its_best_checkpoint(tmp_path, monk
 
 def test_early_stopping_after_a_resume_equals_an_uninterrupted_run(tmp_path, monkeypatch):
     evaluate = training_evaluator.TrainingEvaluator.scores
-    # a score that only falls: the evaluation itself, and so the streams, are as always
-    fall = lambda self: {**evaluate(self), "eval/score": -float(self.assignments["walker"].learner.steps)}  # noqa: E731
+
+    def fall(self, policies):
+        """Return a score that only falls; the evaluation itself, and so the streams, are as always."""
+        running = next(trainer for trainer in trainers if trainer.evaluator is self)
+        return {**evaluate(self, policies), "eval/score": -float(running.steps)}
+
+    trainers = []
     monkeypatch.setattr(training_evaluator.TrainingEvaluator, "scores", fall)
     uninterrupted, parts = tmp_path / "whole", tmp_path / "parts"
-    Trainer(toy_config(30, patience=4), uninterrupted, None, make_corridor).run()
+    trainers.append(Trainer(toy_config(30, patience=4), uninterrupted, None, make_corridor))
+    trainers[-1].run()
     part = Trainer(toy_config(30, patience=4), parts, None, make_corridor)
+    trainers.append(part)
     for _ in range(10):
         part.iterate()
     part.log.close()
     resumed = Trainer(toy_config(30, patience=4), parts, checkpoint.load(parts), make_corridor)
+    trainers.append(resumed)
     assert (resumed.iteration, resumed.early_stopping) == (9, EarlyStopping(4, -192.0, 2))
     assert len(resumed.episodes.recent) > 0
     resumed.run()

@@ -1,0 +1,318 @@
+"""The file of an experiment, and the cells that it describes: one for every algorithm on every task."""
+
+from __future__ import annotations
+
+import contextlib
+import dataclasses
+import io
+import math
+import re
+import tempfile
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from gpu_envs.cli.dispatch import run_command
+from gpu_envs.errors import CheckpointError, ConfigError, GpuEnvsError
+from gpu_envs.utils.settings import check_settings, setting
+from gpu_envs.utils.suggestions import unknown_name_message
+from trainers.base.serialization import read_json
+from trainers.storage.config_yaml import format_config, read_config
+
+CROSS_PLAY = "cross_play"
+"""Opponents of an evaluation: the policies of the other algorithms, trained with the same seed."""
+COMMANDS = ("train", "league train")
+"""Commands of gpu-envs that train a cell."""
+NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9_.+-]*")
+"""Form of the names of tasks and algorithms, which name folders."""
+
+
+@dataclass(frozen=True)
+class EvaluationProtocol:
+    """How the policies of all cells are evaluated."""
+
+    every: int | None = setting(None, ge=1)
+    """Environment steps between the evaluations of a training; None: as the preset says."""
+    episodes: int = setting(64, ge=1)
+    """Episodes of each of these evaluations."""
+    final_episodes: int | None = setting(None, ge=2)
+    """Episodes of the evaluation of the best checkpoint after the training; None: 10 times `episodes`, as Gorsane et
+    al. 2022 (arXiv 2209.10485) ask for."""
+    greedy: bool = False
+    """Take the most probable actions instead of samples."""
+
+    @property
+    def last_episodes(self) -> int:
+        """Episodes of the evaluation after the training."""
+        return self.final_episodes or 10 * self.episodes
+
+
+@dataclass(frozen=True)
+class ExperimentTask:
+    """An environment with its settings, and how scores on it are read."""
+
+    settings: dict[str, Any] = field(default_factory=dict)
+    """Options of the training: env_id, env, and others that all algorithms share on this task."""
+    score: str = "eval/score"
+    """Column of metrics.csv that is the score, such as "eval/ally/won_battle_mean"."""
+    bounds: tuple[float, float] | None = None
+    """Scores that are 0 and 1 after normalization; None: the lowest and the highest final score on the task."""
+    threshold: float | None = None
+    """Score whose first crossing is reported."""
+    source: str = ""
+    """Source of the threshold."""
+    opponents: str = "random"
+    """Opponents in evaluations where agents compete: "random", "scripted", a run, a checkpoint, "zoo:NAME", or
+    "cross_play": after the trainings, the policies that the other algorithms have trained with the same seed."""
+
+    def __post_init__(self) -> None:
+        """Raise ConfigError for the first invalid value."""
+        check_settings(self)
+        if self.bounds is not None and not self.bounds[0] < self.bounds[1]:
+            raise ConfigError(f"bounds: expected a lower and a higher score, got {list(self.bounds)}")
+
+
+@dataclass(frozen=True)
+class Cell:
+    """One algorithm on one task, trained with every seed."""
+
+    task: str
+    """Name of the task."""
+    algorithm: str
+    """Name of the algorithm in the file."""
+    command: str
+    """Command that trains it, see `COMMANDS`."""
+    settings: dict[str, Any]
+    """All settings of the command, as in a configuration file, without the seed."""
+
+    @property
+    def path(self) -> Path:
+        """Folder of the runs, in the folder of the experiment."""
+        return Path("runs") / self.task / self.algorithm
+
+    @property
+    def total_steps(self) -> int:
+        """Environment steps of a seed; 0 for leagues, whose length is a number of iterations."""
+        return int(self.settings.get("total_steps", 0))
+
+    @property
+    def trains_seeds_at_once(self) -> bool:
+        """Whether one process trains all seeds."""
+        return self.command == "train" and not self.settings.get("num_actors")
+
+    def run_of(self, seed: int) -> Path:
+        """Return the folder of a seed's run, in the folder of the experiment."""
+        return self.path / f"seed-{seed}"
+
+    def __str__(self) -> str:
+        return f"{self.algorithm} on {self.task}"
+
+
+@dataclass(frozen=True)
+class Grid:
+    """An experiment: its tasks, its seeds, and its cells."""
+
+    tasks: dict[str, ExperimentTask]
+    """Tasks by name."""
+    cells: tuple[Cell, ...]
+    """Cells in the order of the file, by task."""
+    seeds: range
+    """Seeds of every cell."""
+    evaluation: EvaluationProtocol
+    """Protocol of the evaluations."""
+    baselines: dict[str, dict[str, list[float]]]
+    """Scores of another program by its name and by task, one for every seed."""
+    text: str
+    """Content of the file."""
+
+    @property
+    def algorithms(self) -> list[str]:
+        """Names of the algorithms in the order of the file."""
+        return list(dict.fromkeys(cell.algorithm for cell in self.cells))
+
+    @classmethod
+    def read(cls, path: Path, allow_import: Sequence[str] = ()) -> Grid:
+        """Read the file of an experiment, and check all settings of all cells.
+
+        Args:
+            path: The YAML file; paths of baselines in it are relative to its folder.
+            allow_import: Modules that the file may name.
+
+        Raises:
+            ConfigError: The file is invalid, or names a module that is not allowed. The message names the first cell.
+        """
+        values = read_config(path)
+        with _errors_of(path):
+            return _grid(values, path, [word for module in allow_import for word in ("--allow-import", module)])
+
+
+_KEYS = ("tasks", "algorithms", "seeds", "settings", "evaluation", "cells", "baselines")
+
+
+def _grid(values: Mapping[str, Any], path: Path, imports: Sequence[str]) -> Grid:
+    _check_names("setting", values, _KEYS)
+    tasks = {name: _record(ExperimentTask, f"tasks.{name}", task) for name, task in _named(values, "tasks").items()}
+    protocol = _record(EvaluationProtocol, "evaluation", values.get("evaluation"))
+    shared = _mapping("settings", values.get("settings"))
+    algorithms = _named(values, "algorithms")
+    changes = _changes(values.get("cells"), tasks, algorithms)
+    cells = []
+    for task_name, task in tasks.items():
+        for name, algorithm in algorithms.items():
+            change = changes.get((task_name, name), {})
+            if change.get("skip"):
+                continue
+            own = dict(_mapping(f"algorithms.{name}", algorithm))
+            command = own.pop("command", "train")
+            if command not in COMMANDS:
+                raise ConfigError(f"algorithms.{name}: command: expected {' or '.join(COMMANDS)}, got {command!r}")
+            parts = ({"algorithm": name}, shared, task.settings, own, change.get("settings", {}))
+            settings: dict[str, Any] = {}
+            for part in parts:
+                settings = _merged(settings, part)
+            with _errors_of(f"{name} on {task_name}"):
+                cells.append(
+                    Cell(task_name, name, command, _expanded(command, settings, task.opponents, protocol, imports))
+                )
+    if not cells:
+        raise ConfigError("cells: expected one that is not skipped, got none")
+    baselines = {
+        name: _baseline(f"baselines.{name}", path.parent / str(file), tasks)
+        for name, file in _mapping("baselines", values.get("baselines")).items()
+    }
+    if both := [name for name in baselines if name in algorithms]:
+        raise ConfigError(f"baselines.{both[0]}: expected another name than an algorithm's")
+    return Grid(tasks, tuple(cells), _seeds(values.get("seeds", 10)), protocol, baselines, path.read_text("utf-8"))
+
+
+def _expanded(
+    command: str, settings: Mapping[str, Any], opponents: str, protocol: EvaluationProtocol, imports: Sequence[str]
+) -> dict[str, Any]:
+    """Return all settings of a cell as its command prints them."""
+    for name in ("seed", "num_seeds", "run_dir", "resume"):
+        if name in settings:
+            raise ConfigError(f"{name}: expected none, because the experiment chooses it; leave it out")
+    if command != "train":
+        return _printed(command, settings, imports)
+    usual = {"logger": ["csv"], "eval_episodes": protocol.episodes, "eval_greedy": protocol.greedy}
+    usual |= {} if opponents in ("random", CROSS_PLAY) else {"eval_opponents": opponents}
+    complete = _printed(command, {**usual, **settings}, imports)
+    if protocol.every is not None:
+        rollout = complete["num_envs"] * complete["learner"]["rollout_length"]
+        complete["checkpoint_interval"] = max(1, round(protocol.every / rollout))
+    return complete
+
+
+def _printed(command: str, settings: Mapping[str, Any], imports: Sequence[str]) -> dict[str, Any]:
+    """Return what a command prints with --print-config; raise its error about the settings."""
+    with tempfile.TemporaryDirectory(prefix="gpu-envs-cell-") as folder:
+        file, text = Path(folder) / "settings.yaml", io.StringIO()
+        file.write_text(format_config(settings), encoding="utf-8")
+        try:
+            with contextlib.redirect_stdout(text):
+                run_command([*command.split(), "--config", str(file), "--print-config", *imports])
+        except GpuEnvsError as error:
+            message = str(error).replace(f"{file}: ", "").removeprefix(f"{command}: ")
+            raise ConfigError(message.partition("; see gpu-envs")[0]) from None
+        file.write_text(text.getvalue(), encoding="utf-8")
+        complete = read_config(file)
+    return {name: value for name, value in complete.items() if name not in ("seed", "video")}
+
+
+def _baseline(label: str, file: Path, tasks: Mapping[str, ExperimentTask]) -> dict[str, list[float]]:
+    """Return the scores of another program by task: a JSON object {task: {"scores": [...]}}."""
+    try:
+        data = read_json(file)
+    except CheckpointError as error:
+        raise ConfigError(f"{label}: {error}") from None
+    scores = {}
+    for name, entry in data.items():
+        if name not in tasks:
+            raise ConfigError(f"{label}: {file}: {unknown_name_message('task', name, list(tasks))}")
+        values = entry.get("scores") if isinstance(entry, dict) else None
+        is_scores = isinstance(values, list) and all(isinstance(x, int | float) and math.isfinite(x) for x in values)
+        if not values or not is_scores:
+            raise ConfigError(f'{label}: {file}: {name}: expected {{"scores": [numbers, one for every seed]}}')
+        scores[name] = [float(value) for value in values]
+    return scores
+
+
+def _changes(
+    entries: Any, tasks: Mapping[str, Any], algorithms: Mapping[str, Any]
+) -> dict[tuple[str, str], Mapping[str, Any]]:
+    """Return the changes of single cells by task and algorithm."""
+    if entries is not None and not isinstance(entries, list):
+        raise ConfigError(f"cells: expected a list, got {entries!r:.80}")
+    changes: dict[tuple[str, str], Mapping[str, Any]] = {}
+    for number, entry in enumerate(entries or []):
+        label = f"cells[{number}]"
+        change = _mapping(label, entry)
+        _check_names(f"setting of {label}", change, ("task", "algorithm", "settings", "skip"))
+        for key, names in (("task", tasks), ("algorithm", algorithms)):
+            if change.get(key) not in names:
+                raise ConfigError(f"{label}: {unknown_name_message(key, change.get(key), list(names))}")
+        if (cell := (change["task"], change["algorithm"])) in changes:
+            raise ConfigError(f"{label}: expected every cell once, got {cell[1]} on {cell[0]} twice")
+        changes[cell] = {**change, "settings": _mapping(f"{label}.settings", change.get("settings"))}
+    return changes
+
+
+def _seeds(value: Any) -> range:
+    numbers = list(range(value)) if isinstance(value, int) and not isinstance(value, bool) else value
+    is_ints = isinstance(numbers, list) and bool(numbers) and all(type(number) is int for number in numbers)
+    if not is_ints or numbers != list(range(numbers[0], numbers[0] + len(numbers))) or numbers[0] < 0:
+        raise ConfigError(f"seeds: expected their number or consecutive seeds such as [3, 4, 5], got {value!r:.80}")
+    return range(numbers[0], numbers[-1] + 1)
+
+
+def _named(values: Mapping[str, Any], key: str) -> Mapping[str, Any]:
+    entries = _mapping(key, values.get(key))
+    if not entries:
+        raise ConfigError(f"{key}: expected a mapping with one entry or more, got none")
+    for name in entries:
+        if not NAME.fullmatch(name):
+            raise ConfigError(f"{key}: {name!r}: expected letters, digits and -_.+, because it names a folder")
+    return entries
+
+
+def _record(kind: type[Any], label: str, values: Any) -> Any:
+    """Return a dataclass with the values of a mapping, checked."""
+    entries = _mapping(label, values)
+    _check_names(f"setting of {label}", entries, [option.name for option in dataclasses.fields(kind)])
+    with _errors_of(label):
+        record = kind(**{key: tuple(value) if isinstance(value, list) else value for key, value in entries.items()})
+        check_settings(record)
+    return record
+
+
+def _mapping(label: str, value: Any) -> Mapping[str, Any]:
+    if value is None:
+        return {}
+    if not isinstance(value, Mapping):
+        raise ConfigError(f"{label}: expected a mapping of names to values, got {value!r:.80}")
+    return {str(name): entry for name, entry in value.items()}
+
+
+def _check_names(kind: str, values: Mapping[str, Any], names: Sequence[str]) -> None:
+    for name in values:
+        if name not in names:
+            raise ConfigError(unknown_name_message(kind, name, names))
+
+
+def _merged(first: Mapping[str, Any], second: Mapping[str, Any]) -> dict[str, Any]:
+    """Return nested settings; those of the second count."""
+    result = dict(first)
+    for name, value in second.items():
+        before = result.get(name)
+        result[name] = _merged(before, value) if isinstance(before, Mapping) and isinstance(value, Mapping) else value
+    return result
+
+
+@contextlib.contextmanager
+def _errors_of(owner: Path | str) -> Any:
+    """Let messages of errors begin with what they are about."""
+    try:
+        yield
+    except GpuEnvsError as error:
+        raise ConfigError(f"{owner}: {error}") from None

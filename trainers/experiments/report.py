@@ -1,0 +1,325 @@
+"""The report of an experiment: tables as CSV, Markdown, LaTeX and HTML, figures, and scores in the format of marl-eval.
+
+Every table and figure has its numbers in a CSV file of the same name.
+"""
+
+from __future__ import annotations
+
+import json
+import math
+from collections.abc import Callable, Iterator, Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from gpu_envs.errors import CheckpointError, missing_extra, packages
+from trainers.base.serialization import write_text
+from trainers.experiments import statistics
+from trainers.experiments.figures import Figures
+from trainers.experiments.grid import Grid
+from trainers.experiments.statistics import Scores
+
+PROFILE = np.linspace(0.0, 1.0, 101)
+"""Thresholds of performance profiles."""
+MEASURES: dict[str, Callable[[Sequence[np.ndarray]], np.ndarray]] = {
+    "IQM": statistics.interquartile_mean,
+    "mean": statistics.mean,
+    "median": statistics.median,
+    "optimality gap": statistics.optimality_gap,
+}
+"""Measures over tasks of normalized scores by name."""
+
+
+def frame_of(rows: Sequence[dict[str, Any]]) -> Any:
+    """Return rows of evaluations as a `pandas.DataFrame`."""
+    try:
+        import pandas
+    except ModuleNotFoundError as error:
+        raise missing_extra(error, "a frame of results", ("pandas",), packages("experiments")) from None
+    from trainers.experiments.experiment import COLUMNS
+
+    frame = pandas.DataFrame(list(rows), columns=list(COLUMNS))
+    numbers = ["env_steps", "seconds", "value"]
+    frame[numbers] = frame[numbers].apply(pandas.to_numeric, errors="coerce")
+    return frame
+
+
+def write_report(grid: Grid, frame: Any, out: Path) -> list[Path]:
+    """Write all tables and figures, and return the paths of the files.
+
+    Args:
+        grid: The experiment.
+        frame: Its evaluations, see `frame_of`.
+        out: Folder of the report.
+
+    Raises:
+        CheckpointError: No run is complete.
+        MissingExtraError: A library of the report is not installed.
+    """
+    return Report(grid, frame, out).write()
+
+
+class Report:
+    """Tables and figures of the evaluations of an experiment."""
+
+    def __init__(self, grid: Grid, frame: Any, out: Path) -> None:
+        """Select the scores.
+
+        Raises:
+            CheckpointError: No run is complete.
+        """
+        self.grid, self.out, self.frame = grid, out, frame
+        by_task = {name: task.score for name, task in grid.tasks.items()}
+        scores = frame[(frame.metric == frame.task.map(by_task)) & (frame.opponents == "")]
+        self.final: Any = scores[scores.final == 1]
+        self.curves: Any = scores[scores.final == 0]
+        if self.final.empty:
+            names = sorted(set(frame.metric)) if len(frame) else []
+            hint = f"; there are {', '.join(names)}" if names else "; continue the experiment"
+            raise CheckpointError(f"{out}: expected final scores {', '.join(set(by_task.values()))}, got none{hint}")
+        self.algorithms: list[str] = [*grid.algorithms, *grid.baselines]
+        self.bounds: dict[str, tuple[float, float]] = {
+            name: task.bounds or self._range(name) for name, task in grid.tasks.items()
+        }
+        self.files: list[Path] = []
+        self.tables: dict[str, Any] = {}
+
+    def _range(self, task: str) -> tuple[float, float]:
+        values = self.final[self.final.task == task].value
+        return (float(values.min()), float(values.max())) if len(values) else (0.0, 1.0)
+
+    def scores(self, algorithm: str, normalized: bool = True) -> Scores:
+        """Return the final scores of an algorithm (N,) by task."""
+        rows = self.final[self.final.algorithm == algorithm]
+        result = {}
+        for task, group in rows.groupby("task", sort=False):
+            low, high = self.bounds[task] if normalized else (0.0, 1.0)
+            result[task] = (group.value.to_numpy(float) - low) / ((high - low) or 1.0)
+        return result
+
+    def complete(self) -> list[str]:
+        """Return the algorithms with final scores on all tasks, which measures over tasks compare."""
+        return [name for name in self.algorithms if len(self.scores(name)) == len(self.grid.tasks)]
+
+    def write(self) -> list[Path]:
+        """Write all files and return their paths."""
+        self.out.mkdir(parents=True, exist_ok=True)
+        figures = Figures(self.out, self.algorithms)
+        self._table("tasks", list(self._task_rows()))
+        names = self.complete()
+        self._table("aggregate", [self._aggregate_row(name) for name in names])
+        pairs = [(a, b) for a in names for b in names if a != b]
+        self._table("improvement", [self._improvement_row(a, b) for a, b in pairs])
+        curves, samples = self._curve_rows(), self._sample_rows(names)
+        self._csv("curves", curves)
+        self._csv("sample_efficiency", samples)
+        profiles = [row for name in names for row in self._profile_rows(name)]
+        self._csv("profiles", profiles)
+        thresholds = {name: task.threshold for name, task in self.grid.tasks.items()}
+        self.files += figures.curves(frame_like(curves), thresholds)
+        self.files += figures.lines(frame_like(samples), "sample_efficiency", "environment steps", "normalized IQM")
+        self.files += figures.lines(frame_like(profiles), "profiles", "normalized score", "share of runs above")
+        self.files += figures.intervals(self.tables["aggregate"], list(MEASURES))
+        self._write("marl_eval.json", json.dumps(self.marl_eval(), indent=1) + "\n")
+        self._documents([file.name for file in self.files if file.suffix == ".svg"])
+        return self.files
+
+    # ---------------------------------------------------------------- tables
+
+    def _task_rows(self) -> Iterator[dict[str, Any]]:
+        """Yield the scores of every algorithm on every task, and the first crossing of the threshold."""
+        first = {task: self.scores(self.algorithms[0], normalized=False).get(task) for task in self.grid.tasks}
+        for task_name, task in self.grid.tasks.items():
+            for name in self.algorithms:
+                values = self.scores(name, normalized=False).get(task_name)
+                if values is None:
+                    continue
+                row = {"task": task_name, "algorithm": name, "score": task.score, "runs": len(values)}
+                for measure in ("mean", "IQM"):
+                    row |= _estimate_cells(measure, MEASURES[measure], {task_name: values})
+                row |= {"median": float(np.median(values)), "lowest": values.min(), "highest": values.max()}
+                baseline = first[task_name]
+                is_other = baseline is not None and name != self.algorithms[0]
+                row[f"p against {self.algorithms[0]}"] = statistics.p_value(values, baseline) if is_other else math.nan
+                yield row | self._crossing(task_name, name, task.threshold)
+
+    def _crossing(self, task: str, algorithm: str, threshold: float | None) -> dict[str, Any]:
+        """Return how many runs reach a threshold in an evaluation, and the median steps and seconds until then."""
+        curves = self.curves[(self.curves.task == task) & (self.curves.algorithm == algorithm)]
+        seconds = curves.groupby("seed").seconds.max()
+        cells = {"median seconds": float(seconds.median()) if len(seconds) else math.nan}
+        if threshold is None:
+            return cells
+        reached = curves[curves.value >= threshold].sort_values("env_steps").groupby("seed").first()
+        is_median = len(seconds) and 2 * len(reached) > len(seconds)  # of all runs, those that do not reach it last
+        for column, name in (("env_steps", "median steps to threshold"), ("seconds", "median seconds to threshold")):
+            values = sorted([*reached[column], *[math.inf] * (len(seconds) - len(reached))])
+            cells[name] = float(np.median(values)) if is_median else math.nan
+        return {"threshold": threshold, "runs that reach it": len(reached), **cells}
+
+    def _aggregate_row(self, name: str) -> dict[str, Any]:
+        row: dict[str, Any] = {"algorithm": name, "runs": sum(map(len, self.scores(name).values()))}
+        for measure, function in MEASURES.items():
+            row |= _estimate_cells(measure, function, self.scores(name))
+        return row
+
+    def _improvement_row(self, first: str, second: str) -> dict[str, Any]:
+        value, low, high = statistics.improvement(self.scores(first), self.scores(second))
+        return {"algorithm": first, "other": second, "probability": value, "low": low, "high": high}
+
+    def _curve_rows(self) -> list[dict[str, Any]]:
+        """Return the mean over seeds at every evaluation in trainings, with its interval."""
+        rows = []
+        for (task, algorithm, steps), group in self.curves.groupby(["task", "algorithm", "env_steps"], sort=False):
+            cells = _estimate_cells("value", statistics.mean, {task: group.value.to_numpy(float)})
+            rows.append({"task": task, "algorithm": algorithm, "x": steps, **cells, "runs": len(group)})
+        return rows
+
+    def _sample_rows(self, names: Sequence[str]) -> list[dict[str, Any]]:
+        """Return the interquartile mean over all tasks, at shares of the steps that all tasks evaluate."""
+        rows = []
+        for name in names:
+            curves = self.curves[self.curves.algorithm == name]
+            tasks = dict(iter(curves.groupby("task", sort=False)))
+            if len(tasks) < len(self.grid.tasks):
+                continue  # a baseline or a league, whose curves are not known
+            count = min(group.groupby("seed").size().min() for group in tasks.values())
+            length = max(float(group.env_steps.max()) for group in tasks.values())
+            for index in range(1, count + 1):
+                scores = {}
+                for task, group in tasks.items():
+                    low, high = self.bounds[task]
+                    runs = [run.sort_values("env_steps").value.to_numpy(float) for _, run in group.groupby("seed")]
+                    scores[task] = np.array([run[math.ceil(index * len(run) / count) - 1] for run in runs])
+                    scores[task] = (scores[task] - low) / ((high - low) or 1.0)
+                cells = _estimate_cells("value", statistics.interquartile_mean, scores)
+                rows.append({"algorithm": name, "x": index * length / count, **cells})
+        return rows
+
+    def _profile_rows(self, name: str) -> list[dict[str, Any]]:
+        shares, low, high = statistics.performance_profile(self.scores(name), PROFILE)
+        columns = zip(PROFILE, shares, low, high, strict=True)
+        return [{"algorithm": name, "x": x, "value": v, "low": a, "high": b} for x, v, a, b in columns]
+
+    # ---------------------------------------------------------------- files
+
+    def _write(self, name: str, text: str) -> None:
+        write_text(self.out / name, text)
+        self.files.append(self.out / name)
+
+    def _csv(self, name: str, rows: Sequence[dict[str, Any]]) -> Any:
+        frame = frame_like(rows)
+        self._write(f"{name}.csv", frame.to_csv(index=False, float_format="%.8g"))
+        return frame
+
+    def _table(self, name: str, rows: Sequence[dict[str, Any]]) -> None:
+        frame = self._csv(name, rows)
+        self.tables[name] = frame
+        if len(frame):
+            text = texts_of(frame)
+            body = text.style.hide(axis="index").to_latex(
+                hrules=True, column_format="l" * 2 + "r" * (text.shape[1] - 2)
+            )
+            self._write(f"{name}.tex", body.replace("%", "\\%").replace("_", "\\_"))
+
+    def _documents(self, pictures: Sequence[str]) -> None:
+        """Write the tables and the figures as a page of Markdown and one of HTML."""
+        scheme = ", ".join(f"{name} [{low:g}, {high:g}]" for name, (low, high) in self.bounds.items())
+        is_chosen = all(task.bounds for task in self.grid.tasks.values())
+        notes = [
+            f"Scores are final ones of the best checkpoint over {self.grid.evaluation.last_episodes} episodes. "
+            f"Scores over tasks are normalized linearly, so that these bounds are 0 and 1: {scheme}"
+            + ("." if is_chosen else "; where the file names none, they are the lowest and the highest score."),
+            "Intervals are 95 % of the stratified bootstrap over runs (Agarwal et al. 2021).",
+            *(f"Threshold of {name}: {task.source}" for name, task in self.grid.tasks.items() if task.source),
+        ]
+        titles = {"aggregate": "Over all tasks", "improvement": "Probability of improvement", "tasks": "By task"}
+        lines, blocks = ["# Report", *notes], ["<h1>Report</h1>", *(f"<p>{note}</p>" for note in notes)]
+        for name, title in titles.items():
+            frame = self.tables[name]
+            if len(frame):
+                text = texts_of(frame)
+                lines += [f"## {title}", markdown_of(text)]
+                blocks += [f"<h2>{title}</h2>", text.to_html(index=False, border=0)]
+        lines += [f"![{name.removesuffix('.svg')}]({name})" for name in pictures]
+        blocks += [f'<img src="{name}" alt="{name.removesuffix(".svg")}">' for name in pictures]
+        self._write("report.md", "\n\n".join(lines) + "\n")
+        self._write("report.html", HTML.format(body="\n".join(blocks)))
+
+    def marl_eval(self) -> dict[str, Any]:
+        """Return the scores in the format of marl-eval: environment, task, algorithm, seed, step."""
+        result: dict[str, Any] = {}
+        for (task, algorithm, seed), rows in self.final.groupby(["task", "algorithm", "seed"], sort=False):
+            curves = self.curves
+            curves = curves[(curves.task == task) & (curves.algorithm == algorithm) & (curves.seed == seed)]
+            cells = [cell for cell in self.grid.cells if cell.task == task]
+            env_id = str(cells[0].settings["env_id"]) if cells else task
+            run: dict[str, Any] = {}
+            for index, row in enumerate(curves.sort_values("env_steps").itertuples()):
+                entry = {"step_count": int(row.env_steps), "elapsed_time": float(row.seconds), "score": [row.value]}
+                run[f"step_{index}"] = entry
+            run["absolute_metrics"] = {"score": [float(rows.value.iloc[0])]}
+            by_task = result.setdefault(env_id, {}).setdefault(task, {})
+            by_task.setdefault(algorithm, {})[f"seed_{seed}"] = run
+        return result
+
+
+HTML = """<!doctype html>
+<html lang="en"><meta charset="utf-8"><title>Report</title>
+<style>body{{font:15px/1.5 system-ui,sans-serif;margin:2rem auto;max-width:70rem;padding:0 1rem}}
+table{{border-collapse:collapse;font-variant-numeric:tabular-nums;display:block;overflow-x:auto}}
+th,td{{padding:.2rem .6rem;border-bottom:1px solid #ddd;text-align:right}}img{{max-width:100%}}</style>
+{body}
+</html>
+"""
+"""Page of a report."""
+
+
+def frame_like(rows: Sequence[dict[str, Any]]) -> Any:
+    """Return rows as a `pandas.DataFrame`."""
+    import pandas
+
+    return pandas.DataFrame(list(rows))
+
+
+def _estimate_cells(
+    name: str, measure: Callable[[Sequence[np.ndarray]], np.ndarray], scores: Scores
+) -> dict[str, float]:
+    value, low, high = statistics.estimate(measure, scores)
+    return {
+        name: value,
+        f"{name} low" if name != "value" else "low": low,
+        f"{name} high" if name != "value" else "high": high,
+    }
+
+
+def texts_of(frame: Any) -> Any:
+    """Return a table for reading: an estimate and its interval in one column, rounded numbers, no empty columns."""
+    columns: dict[str, list[str]] = {}
+    for name in frame.columns:
+        if name.endswith((" low", " high")) or name in ("low", "high") or frame[name].isna().all():
+            continue
+        low, high = (f"{name} {end}" if name != "probability" else end for end in ("low", "high"))
+        if low in frame:
+            triples = zip(frame[name], frame[low], frame[high], strict=True)
+            columns[name] = [f"{_text(value)} [{_text(a)}, {_text(b)}]" for value, a, b in triples]
+        else:
+            columns[name] = [_text(value) for value in frame[name]]
+    return frame_like([dict(zip(columns, row, strict=True)) for row in zip(*columns.values(), strict=True)])
+
+
+def markdown_of(text: Any) -> str:
+    """Return a table of texts as Markdown."""
+    lines = [list(text.columns), ["---"] * text.shape[1], *text.to_numpy().tolist()]
+    return "\n".join(f"| {' | '.join(line)} |" for line in lines)
+
+
+def _text(value: Any) -> str:
+    if isinstance(value, str):
+        return value
+    if isinstance(value, int | np.integer):
+        return f"{value:,}"
+    if math.isnan(value):
+        return ""
+    return f"{value:,.0f}" if abs(value) >= 1000 else f"{value:.3g}"

@@ -1,0 +1,104 @@
+"""Statistics of few runs on several tasks, with intervals by the stratified bootstrap.
+
+Source: Agarwal et al. 2021, "Deep Reinforcement Learning at the Edge of the Statistical Precipice"
+(arXiv 2108.13264). Scores are arrays by task; tasks may have different numbers of runs. An interval is of the
+percentiles 2.5 and 97.5 over resamples, in which the runs of every task are drawn with replacement.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
+
+import numpy as np
+
+from gpu_envs.errors import missing_extra, packages
+
+Scores = Mapping[str, np.ndarray]
+"""Scores (N,) of the runs by task."""
+RESAMPLES = 2_000
+"""Number of resamples."""
+
+
+def mean(scores: Sequence[np.ndarray]) -> np.ndarray:
+    """Return the mean over tasks of the mean over runs, of arrays (..., N) by task."""
+    return np.mean([task.mean(-1) for task in scores], axis=0)
+
+
+def median(scores: Sequence[np.ndarray]) -> np.ndarray:
+    """Return the median over tasks of the mean over runs, of arrays (..., N) by task."""
+    return np.median([task.mean(-1) for task in scores], axis=0)
+
+
+def interquartile_mean(scores: Sequence[np.ndarray]) -> np.ndarray:
+    """Return the mean of the middle half of all runs of all tasks, of arrays (..., N) by task."""
+    return _stats().trim_mean(np.concatenate(scores, axis=-1), 0.25, axis=-1)
+
+
+def optimality_gap(scores: Sequence[np.ndarray]) -> np.ndarray:
+    """Return the mean distance of scores below 1 to 1, of arrays (..., N) by task."""
+    return np.mean([(1.0 - np.minimum(task, 1.0)).mean(-1) for task in scores], axis=0)
+
+
+def resampled(scores: Scores, resamples: int = RESAMPLES, seed: int = 0) -> list[np.ndarray]:
+    """Return scores (R, N) by task in which the runs of every task are drawn with replacement."""
+    rng = np.random.default_rng(seed)
+    return [task[rng.integers(len(task), size=(resamples, len(task)))] for task in scores.values()]
+
+
+def interval(samples: np.ndarray) -> tuple[Any, Any]:
+    """Return the percentiles 2.5 and 97.5 of samples (R, ...) over the resamples."""
+    low, high = np.percentile(samples, [2.5, 97.5], axis=0)
+    return low, high
+
+
+def estimate(
+    measure: Callable[[Sequence[np.ndarray]], np.ndarray], scores: Scores, resamples: int = RESAMPLES
+) -> tuple[float, float, float]:
+    """Return a measure such as `interquartile_mean` of scores, and the ends of its interval."""
+    low, high = interval(measure(resampled(scores, resamples)))
+    return float(measure(list(scores.values()))), float(low), float(high)
+
+
+def performance_profile(scores: Scores, thresholds: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    """Return the share of runs with a score above each threshold, mean over tasks, and the ends of its interval.
+
+    Args:
+        scores: Scores of the runs by task.
+        thresholds: The thresholds (K,).
+    """
+
+    def shares(tasks: Sequence[np.ndarray]) -> np.ndarray:
+        return np.mean([(task[..., None] > thresholds).mean(-2) for task in tasks], axis=0)
+
+    low, high = interval(shares(resampled(scores)))
+    return shares(list(scores.values())), low, high
+
+
+def improvement(first: Scores, second: Scores, resamples: int = RESAMPLES) -> tuple[float, float, float]:
+    """Return the probability that a run of the first algorithm is better than one of the second, with its interval.
+
+    It is the mean over the tasks of both of the Mann-Whitney statistic divided by the number of pairs; ties count half.
+    """
+    tasks = [task for task in first if task in second]
+    first, second = {task: first[task] for task in tasks}, {task: second[task] for task in tasks}
+
+    def share(a: Sequence[np.ndarray], b: Sequence[np.ndarray]) -> np.ndarray:
+        pairs = [(x[..., :, None], y[..., None, :]) for x, y in zip(a, b, strict=True)]
+        return np.mean([((x > y) + 0.5 * (x == y)).mean((-2, -1)) for x, y in pairs], axis=0)
+
+    low, high = interval(share(resampled(first, resamples, 0), resampled(second, resamples, 1)))
+    return float(share(list(first.values()), list(second.values()))), float(low), float(high)
+
+
+def p_value(first: np.ndarray, second: np.ndarray) -> float:
+    """Return the two-sided p-value of the Mann-Whitney test for equal distributions of scores (N,) and (M,)."""
+    return float(_stats().mannwhitneyu(first, second).pvalue)
+
+
+def _stats() -> Any:
+    try:
+        from scipy import stats
+    except ModuleNotFoundError as error:
+        raise missing_extra(error, "a report of an experiment", ("scipy",), packages("experiments")) from None
+    return stats
