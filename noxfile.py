@@ -44,7 +44,7 @@ ORACLES = {
 """Environments by the library with their originals, which `make test-parity` plays."""
 LIMIT_OF_ORACLES = "60m"  # their Python is slow, or JAX compiles it for every setting
 
-ALONE = ("benchmarl", "browser", "docs", "host", "ptxas", "ray", "recipes", "rllib", *ORACLES)
+ALONE = ("benchmarl", "browser", "docs", "experiments", "host", "ptxas", "ray", "recipes", "rllib", *ORACLES)
 
 EVERY_LAYER = (
     "gpu_envs/runtime/test_conformance.py",
@@ -87,6 +87,12 @@ def benchmarl(session: nox.Session) -> None:
 @nox.session
 def browser(session: nox.Session) -> None:
     """The page of the viewer in headless Chromium, which must be installed."""
+    test(session)
+
+
+@nox.session
+def experiments(session: nox.Session) -> None:
+    """Statistics and files of experiments by rliable and marl-eval."""
     test(session)
 
 
@@ -212,8 +218,9 @@ def prepare(session: nox.Session) -> None:
     constraints.write_text("\n".join(lines) + "\n")
     share(session)
     # MAgent2 requires another pygame; nvcc, which is not used, needs 80 MB more; ai-economist requires the versions of
-    # 2021 of Jupyter and other tools, overcooked_ai Jupyter, and WarpDrive Numba and PyCUDA
-    few = ("--no-deps",) if session.name in ("ai_economist", "host", "overcooked", "ptxas", "warpdrive") else ()
+    # 2021 of Jupyter and other tools, marl-eval those of 2022, overcooked_ai Jupyter, and WarpDrive Numba and PyCUDA
+    alone = ("ai_economist", "experiments", "host", "overcooked", "ptxas", "warpdrive")
+    few = ("--no-deps",) if session.name in alone else ()
     session.install(*PIP_OPTIONS, *few, "-c", str(constraints), "-r", str(wanted))
     listed = session.run_install("python", "-m", "pip", "list", "--local", "--format=freeze", silent=True) or ""
     loose = [line for line in str(listed).splitlines() if spelled(line) not in {*merged, "pip", "setuptools", "wheel"}]

@@ -75,7 +75,7 @@ def machine(tmp_path):
 def calls_of(part, python="3.12"):
     """Return the calls of .ci/run that runs this part of the slow tests and sessions."""
     third = f"docs pythons-{python} together browser benchmarl"
-    names = ("ray docs recipes", "ptxas docs rllib host", third)[part - 1].split()
+    names = ("ray docs recipes experiments", "ptxas docs rllib host", third)[part - 1].split()
     together = " ".join(["--jobs=2 --output-sync=target --keep-going", *(f"session-{name}" for name in names)])
     slow = f"test-slow PARITY=-k recorded ARGS=--part {part}/3"
     return [f"make {call}" for call in ("test", "lint", slow, together)]

@@ -173,7 +173,9 @@ def test_callbacks_follow_evaluations(tmp_path, monkeypatch):
     assert Path(best.best_model_path).name == f"epoch={ours.index(max(ours))}.ckpt"
 
     scores = iter([1.0, 3.0, 2.0, 2.5, 9.0])
-    monkeypatch.setattr(training_evaluator.TrainingEvaluator, "scores", lambda self, policies: {"eval/score": next(scores)})
+    monkeypatch.setattr(
+        training_evaluator.TrainingEvaluator, "scores", lambda self, policies: {"eval/score": next(scores)}
+    )
     module = LearnerModule(config)
     fit(module, tmp_path, callbacks=[EarlyStopping("eval/score", mode="max", patience=2)])
     assert module.iteration == 4 * 3

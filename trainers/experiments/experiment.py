@@ -19,7 +19,7 @@ from gpu_envs.errors import ConfigError
 from gpu_envs.runtime.kernels import available_cores
 from gpu_envs.utils.paths import check_folder
 from gpu_envs.utils.progress import Progress
-from trainers.base.serialization import read_json, write_json, write_text
+from trainers.base.serialization import read_json, read_record, write_json, write_text
 from trainers.experiments.grid import CROSS_PLAY, Cell, Grid
 from trainers.experiments.part import FINAL, SETTINGS, TRAINED, Part
 from trainers.runner.signals import signals
@@ -392,7 +392,7 @@ def start_part(part: Part, cores: Sequence[int] | None = None) -> subprocess.Pop
 
 def work_on(fields: dict[str, Any]) -> str:
     """Work on a part in a task of Ray, and return the message of its failure, or ""."""
-    part = Part(**{name: tuple(value) if isinstance(value, list) else value for name, value in fields.items()})
+    part = read_record(Part, "part", fields)
     process = start_part(part)
     try:
         return failure_of(part, process.wait())

@@ -54,8 +54,8 @@ class Figures:
         for index, task in enumerate(tasks, start=1):
             axes = figure.add_subplot(high, wide, index)
             self._draw(axes, frame[frame.task == task])
-            if thresholds.get(task) is not None:
-                axes.axhline(thresholds[task], color="0.4", linewidth=0.8)
+            if (threshold := thresholds.get(task)) is not None:
+                axes.axhline(threshold, color="0.4", linewidth=0.8)
             axes.set_title(task, fontsize=10)
         figure.supxlabel("environment steps", fontsize=9)
         figure.supylabel("score", fontsize=9)

@@ -259,8 +259,8 @@ def _changes(
 
 
 def _seeds(value: Any) -> range:
-    numbers = list(range(value)) if isinstance(value, int) and not isinstance(value, bool) else value
-    is_ints = isinstance(numbers, list) and bool(numbers) and all(type(number) is int for number in numbers)
+    numbers: list[Any] = value if isinstance(value, list) else list(range(value)) if type(value) is int else []
+    is_ints = bool(numbers) and all(type(number) is int for number in numbers)
     if not is_ints or numbers != list(range(numbers[0], numbers[0] + len(numbers))) or numbers[0] < 0:
         raise ConfigError(f"seeds: expected their number or consecutive seeds such as [3, 4, 5], got {value!r:.80}")
     return range(numbers[0], numbers[-1] + 1)

@@ -129,7 +129,7 @@ class Report:
 
     def _task_rows(self) -> Iterator[dict[str, Any]]:
         """Yield the scores of every algorithm on every task, and the first crossing of the threshold."""
-        first = {task: self.scores(self.algorithms[0], normalized=False).get(task) for task in self.grid.tasks}
+        first: Any = {task: self.scores(self.algorithms[0], normalized=False).get(task) for task in self.grid.tasks}
         for task_name, task in self.grid.tasks.items():
             for name in self.algorithms:
                 values = self.scores(name, normalized=False).get(task_name)
@@ -140,8 +140,9 @@ class Report:
                     row |= _estimate_cells(measure, MEASURES[measure], {task_name: values})
                 row |= {"median": float(np.median(values)), "lowest": values.min(), "highest": values.max()}
                 baseline = first[task_name]
-                is_other = baseline is not None and name != self.algorithms[0]
-                row[f"p against {self.algorithms[0]}"] = statistics.p_value(values, baseline) if is_other else math.nan
+                row[f"p against {self.algorithms[0]}"] = (
+                    math.nan if baseline is None or name == self.algorithms[0] else statistics.p_value(values, baseline)
+                )
                 yield row | self._crossing(task_name, name, task.threshold)
 
     def _crossing(self, task: str, algorithm: str, threshold: float | None) -> dict[str, Any]:
@@ -257,8 +258,7 @@ class Report:
             env_id = str(cells[0].settings["env_id"]) if cells else task
             run: dict[str, Any] = {}
             for index, row in enumerate(curves.sort_values("env_steps").itertuples()):
-                entry = {"step_count": int(row.env_steps), "elapsed_time": float(row.seconds), "score": [row.value]}
-                run[f"step_{index}"] = entry
+                run[f"step_{index}"] = {"step_count": int(row.env_steps), "score": [float(row.value)]}
             run["absolute_metrics"] = {"score": [float(rows.value.iloc[0])]}
             by_task = result.setdefault(env_id, {}).setdefault(task, {})
             by_task.setdefault(algorithm, {})[f"seed_{seed}"] = run

@@ -206,7 +206,10 @@ class LearnerModule(LightningModule):
     def on_train_epoch_end(self) -> None:
         """Evaluate the current policies, before callbacks read the metrics."""
         if self.evaluator is not None:
-            self.log_dict(self.evaluator.scores({name: a.policy() for name, a in self.assignments.items()}), sync_dist=self.ranks > 1)
+            self.log_dict(
+                self.evaluator.scores({name: a.policy() for name, a in self.assignments.items()}),
+                sync_dist=self.ranks > 1,
+            )
             self.collector.timer.mark("evaluation")
 
     # Checkpoints

@@ -153,9 +153,10 @@ class Trainer(Summarized):
         return path
 
     def run(self, keep_open: bool = False) -> Path:
-        """Train until `total_steps`, `max_seconds`, `until_return` or `patience` is reached, or SIGINT, SIGTERM or SIGHUP arrives.
+        """Train until `total_steps`, `max_seconds`, `until_return` or `patience` is reached, or a signal arrives.
 
-        After a signal the current iteration and its evaluation are completed. `stopped_by` holds the signal.
+        Signals are SIGINT, SIGTERM and SIGHUP. After one the current iteration and its evaluation are completed, and
+        `stopped_by` holds the signal.
 
         Args:
             keep_open: Leave the loggers open for a video; then the caller has to call `close`.

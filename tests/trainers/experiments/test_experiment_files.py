@@ -1,0 +1,108 @@
+"""Files of experiments: cells, settings, and what is refused before anything trains."""
+
+import json
+
+import pytest
+
+from gpu_envs.cli.dispatch import main
+from gpu_envs.errors import ConfigError
+from trainers.experiments.grid import Grid
+from trainers.storage.config_yaml import format_config
+
+FILE = {
+    "seeds": 2,
+    "settings": {"total_steps": 2048, "num_envs": 8, "device": "cpu"},
+    "evaluation": {"every": 512, "episodes": 4},
+    "tasks": {"pole": {"settings": {"env_id": "CartPole-v1"}, "bounds": [0, 500], "threshold": 20}},
+    "algorithms": {"ppo": None, "small": {"algorithm": "ppo", "learner": {"hidden_sizes": [8]}}},
+}
+
+
+def read(tmp_path, changes=None, **options):
+    path = tmp_path / "paper.yaml"
+    path.write_text(format_config({**FILE, **(changes or {})}))
+    return Grid.read(path, **options)
+
+
+def test_cells_have_the_settings_of_all_parts_of_the_file(tmp_path):
+    change = {"task": "pole", "algorithm": "small", "settings": {"num_envs": 4, "learner": {"gamma": 0.5}}}
+    grid = read(tmp_path, {"cells": [change]})
+    ppo, small = grid.cells
+    assert (str(ppo), ppo.command, ppo.total_steps) == ("ppo on pole", "train", 2048)
+    assert (ppo.settings["algorithm"], ppo.settings["num_envs"], ppo.settings["eval_episodes"]) == ("ppo", 8, 4)
+    assert ppo.settings["logger"] == ["csv"]
+    assert ppo.settings["checkpoint_interval"] == 512 // (8 * ppo.settings["learner"]["rollout_length"])
+    assert (small.settings["algorithm"], small.settings["num_envs"]) == ("ppo", 4)
+    assert (small.settings["learner"]["hidden_sizes"], small.settings["learner"]["gamma"]) == ([8], 0.5)
+    assert "seed" not in ppo.settings
+    assert (list(grid.seeds), grid.evaluation.last_episodes) == ([0, 1], 40)
+
+
+def test_skipped_cells_are_left_out_and_seeds_may_be_listed(tmp_path):
+    grid = read(tmp_path, {"seeds": [3, 4, 5], "cells": [{"task": "pole", "algorithm": "ppo", "skip": True}]})
+    assert [cell.algorithm for cell in grid.cells] == ["small"]
+    assert grid.seeds == range(3, 6)
+
+
+def test_opponents_of_a_task_are_those_of_its_evaluations(tmp_path):
+    task = {"settings": {"env_id": "SimpleTag-v0"}, "opponents": "scripted"}
+    assert read(tmp_path, {"tasks": {"tag": task}}).cells[0].settings["eval_opponents"] == "scripted"
+    task["opponents"] = "cross_play"
+    assert read(tmp_path, {"tasks": {"tag": task}}).cells[0].settings["eval_opponents"] is None
+
+
+def test_leagues_are_algorithms(tmp_path):
+    psro = {"command": "league train", "total_steps": None, "iterations": 2, "oracle": "exact"}
+    file = {"tasks": {"kuhn": {"settings": {"env_id": "KuhnPoker-v0"}}}, "settings": None, "algorithms": {"psro": psro}}
+    del psro["total_steps"]
+    (cell,) = read(tmp_path, file).cells
+    assert (cell.command, cell.total_steps, cell.trains_seeds_at_once) == ("league train", 0, False)
+    assert cell.settings["iterations"] == 2
+
+
+def test_baselines_are_scores_of_other_programs(tmp_path):
+    (tmp_path / "sb3.json").write_text(json.dumps({"pole": {"scores": [1.0, 2.5]}}))
+    assert read(tmp_path, {"baselines": {"sb3": "sb3.json"}}).baselines == {"sb3": {"pole": [1.0, 2.5]}}
+    (tmp_path / "sb3.json").write_text(json.dumps({"poles": {"scores": [1.0]}}))
+    with pytest.raises(ConfigError, match=r"paper.yaml: baselines.sb3: .*: no task named 'poles'; did you mean pole"):
+        read(tmp_path, {"baselines": {"sb3": "sb3.json"}})
+    (tmp_path / "sb3.json").write_text(json.dumps({"pole": {"scores": []}}))
+    with pytest.raises(ConfigError, match=r'pole: expected \{"scores": \[numbers, one for every seed\]\}'):
+        read(tmp_path, {"baselines": {"sb3": "sb3.json"}})
+
+
+@pytest.mark.parametrize(
+    ("changes", "message"),
+    [
+        ({"task": {}}, "paper.yaml: no setting named 'task'; did you mean tasks?"),
+        ({"tasks": {}}, "tasks: expected a mapping with one entry or more, got none"),
+        ({"algorithms": {"ppoo": None}}, "ppoo on pole: .*did you mean ppo"),
+        ({"algorithms": {"ppo": {"learner": {"clip": 0.1}}}}, "ppo on pole: no setting named 'learner.clip'"),
+        ({"algorithms": {"a/b": {"algorithm": "ppo"}}}, "algorithms: 'a/b': expected letters, digits"),
+        ({"algorithms": {"ppo": {"command": "tune"}}}, "command: expected train or league train, got 'tune'"),
+        ({"algorithms": {"ppo": {"seed": 3}}}, "ppo on pole: seed: expected none, because the experiment chooses it"),
+        ({"seeds": [1, 3]}, r"seeds: expected their number or consecutive seeds such as \[3, 4, 5\], got \[1, 3\]"),
+        ({"seeds": 0}, "seeds: expected their number or consecutive seeds"),
+        ({"evaluation": {"every": 0}}, "evaluation: every: expected an int >= 1, or None, got 0"),
+        ({"evaluation": {"evry": 1}}, "no setting of evaluation named 'evry'; did you mean every?"),
+        ({"tasks": {"pole": {"settings": {"env_id": "CartPol-v1"}}}}, "ppo on pole: .*did you mean CartPole-v1"),
+        ({"tasks": {"pole": {"bounds": [1, 0]}}}, "tasks.pole: bounds: expected a lower and a higher score"),
+        ({"cells": [{"task": "pole", "algorithm": "dqn"}]}, r"cells\[0\]: no algorithm named 'dqn'"),
+        ({"cells": [{"task": "pole", "algorithm": "ppo"}] * 2}, r"cells\[1\]: expected every cell once"),
+        ({"algorithms": {"own": {"algorithm": "own_learner:Own"}}}, "add --allow-import own_learner if you trust it"),
+    ],
+)
+def test_errors_of_files_are_one_line(tmp_path, changes, message):
+    with pytest.raises(ConfigError, match=message) as error:
+        read(tmp_path, changes)
+    assert "\n" not in str(error.value)
+    assert str(error.value).startswith(str(tmp_path / "paper.yaml"))
+
+
+def test_example_file_is_valid_and_not_overwritten(tmp_path, capsys):
+    path = tmp_path / "new.yaml"
+    assert main(["experiment", "new", str(path)]) == 0
+    assert main(["experiment", "run", str(path), "--print-config"]) == 0
+    assert "ppo-gru on spread:" in capsys.readouterr().out
+    assert main(["experiment", "new", str(path)]) == 2
+    assert "exists already; choose another name" in capsys.readouterr().err

@@ -1,0 +1,190 @@
+"""Experiments that train: in one process and in several, interrupted, with failures, cross-play and leagues."""
+
+import json
+import os
+import signal
+import subprocess
+import sys
+import time
+
+import pytest
+
+from gpu_envs.cli.dispatch import main
+from gpu_envs.errors import CheckpointError, ConfigError
+from trainers.experiments import experiment as experiments
+from trainers.experiments.experiment import Experiment
+from trainers.storage import run_folder
+from trainers.storage.config_yaml import format_config
+
+POLE = {
+    "seeds": 2,
+    "settings": {"total_steps": 2048, "num_envs": 8, "device": "cpu", "learner": {"hidden_sizes": [8]}},
+    "evaluation": {"every": 512, "episodes": 4},
+    "tasks": {"pole": {"settings": {"env_id": "CartPole-v1"}, "bounds": [0, 500], "threshold": 15}},
+    "algorithms": {"ppo": None, "a2c": None},
+}
+TAG = {
+    "seeds": 1,
+    "settings": {"total_steps": 640, "num_envs": 8, "device": "cpu", "learner": {"rollout_length": 10}},
+    "evaluation": {"every": 320, "episodes": 4},
+    "tasks": {"tag": {"settings": {"env_id": "SimpleTag-v0"}, "opponents": "cross_play"}},
+    "algorithms": {"ppo": None, "a2c": None},
+}
+
+
+def written(tmp_path, file):
+    path = tmp_path / "paper.yaml"
+    path.write_text(format_config(file))
+    return path
+
+
+class InThisProcess:
+    """A pool that works on a part when it is submitted."""
+
+    def __init__(self, count):
+        self.count = count
+
+    def submit(self, part):
+        from concurrent.futures import Future
+
+        future = Future()
+        future.set_result(experiments.failure_of(part, part.work()))
+        return future
+
+    def stop(self):
+        """Do nothing: no part is running."""
+
+    close = stop
+
+
+@pytest.fixture
+def in_process(monkeypatch):
+    monkeypatch.setattr(experiments, "_ProcessPool", InThisProcess)
+
+
+def test_table_has_all_evaluations_of_all_seeds(tmp_path, in_process, capsys):
+    experiment = Experiment(written(tmp_path, {**POLE, "algorithms": {"ppo": None}}), tmp_path / "out")
+    assert experiment.status() == [("pole", "ppo", "0 of 2 runs complete, 0 % of the steps")]
+    progress = []
+    assert experiment.run(progress=lambda steps, text: progress.append((steps, text))) == {}
+    assert progress[-1] == (4096, "2 of 2 runs complete")
+    assert experiment.status() == [("pole", "ppo", "2 of 2 runs complete, 100 % of the steps")]
+    frame = experiment.results()
+    assert set(frame.metric) == {"eval/score", "eval/agent/return", "eval/agent/episode_length_mean"}
+    scores = frame[frame.metric == "eval/score"]
+    assert scores[scores.final == 0].groupby("seed").env_steps.apply(list).tolist() == [[512, 1024, 1536, 2048]] * 2
+    assert len(scores[scores.final == 1]) == 2
+    assert (scores.value > 5).all()
+    final = json.loads((tmp_path / "out/runs/pole/ppo/seed-1/final.json").read_text())
+    assert (final["episodes"], final["greedy"], list(final["scores"])) == (40, False, ["random"])
+    before = (tmp_path / "out" / "evaluations.csv").read_bytes()
+    assert experiment.run() == {}  # nothing is left to do
+    assert (tmp_path / "out" / "evaluations.csv").read_bytes() == before
+    names = {file.name for file in experiment.report()}
+    assert {"report.md", "report.html", "tasks.tex", "curves.png", "curves.svg", "marl_eval.json"} <= names
+    assert "| pole | ppo | eval/score | 2 |" in (tmp_path / "out/report/report.md").read_text()
+    assert r"eval/score" in (tmp_path / "out/report/tasks.tex").read_text()
+
+
+def test_other_cells_are_not_overwritten(tmp_path, in_process):
+    file = {**POLE, "algorithms": {"ppo": None}, "seeds": 1}
+    Experiment(written(tmp_path, file), tmp_path / "out").run()
+    changed = {**file, "settings": {**POLE["settings"], "num_envs": 4}}
+    with pytest.raises(ConfigError, match=r"ppo on pole: .*num_envs 8 -> 4.*; choose another --run-dir"):
+        Experiment(written(tmp_path, changed), tmp_path / "out").run()
+    other = {**file, "algorithms": {"a2c": None}}
+    with pytest.raises(ConfigError, match="ppo on pole is not in the file"):
+        Experiment(written(tmp_path, other), tmp_path / "out").run()
+    with pytest.raises(ConfigError, match=r"this one holds an experiment run; choose another"):
+        run_folder.check_kind(tmp_path / "out", "training")
+    more = Experiment(
+        written(tmp_path, {**file, "seeds": 2, "algorithms": {"ppo": None, "a2c": None}}), tmp_path / "out"
+    )
+    assert more.run() == {}  # cells and seeds that are new are added
+    assert more.status()[1] == ("pole", "a2c", "2 of 2 runs complete, 100 % of the steps")
+
+
+def test_cross_play_is_against_the_other_algorithms_of_the_same_seed(tmp_path, in_process):
+    experiment = Experiment(written(tmp_path, TAG), tmp_path / "out")
+    experiment.run()
+    frame = experiment.results()
+    final = frame[(frame.final == 1) & (frame.metric == "eval/score")].set_index(["algorithm", "opponents"]).value
+    assert set(final.index) == {("ppo", "a2c"), ("ppo", ""), ("a2c", "ppo"), ("a2c", "")}
+    assert final["ppo", "a2c"] == final["ppo", ""]
+    assert final["ppo", "a2c"] != final["a2c", "ppo"]
+
+
+def test_report_needs_a_complete_run(tmp_path):
+    experiment = Experiment(written(tmp_path, POLE), tmp_path / "out")
+    with pytest.raises(CheckpointError, match="expected final scores eval/score, got none; continue the experiment"):
+        experiment.report()
+    with pytest.raises(ConfigError, match="expected the file or the folder of an experiment, got another folder"):
+        Experiment(tmp_path)
+
+
+def run_of(path, *options, **arguments):
+    words = [sys.executable, "-m", "gpu_envs", "experiment", "run", str(path), *options]
+    return subprocess.Popen(words, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, **arguments)
+
+
+def evaluations(folder):
+    """Return the table without the seconds."""
+    lines = (folder / "evaluations.csv").read_text().splitlines()
+    return [[cell for index, cell in enumerate(line.split(",")) if index != 4] for line in lines]
+
+
+@pytest.mark.slow
+def test_killed_experiment_continues_with_the_same_table(tmp_path):
+    path = written(tmp_path, {**POLE, "settings": {**POLE["settings"], "total_steps": 65_536}})
+    assert run_of(path, "--run-dir", str(tmp_path / "whole")).wait() == 0
+    killed = run_of(path, "--run-dir", str(tmp_path / "out"), "--executor", "process", "--num-workers", "2")
+    while not list((tmp_path / "out").glob("runs/*/*/seed-*/checkpoints/*/manifest.json")):
+        assert killed.poll() is None
+        time.sleep(0.05)
+    os.kill(killed.pid, signal.SIGKILL)
+    killed.wait()
+    deadline = time.monotonic() + 60
+    while True:  # its processes save and end
+        continued = run_of(path, "--run-dir", str(tmp_path / "out"))
+        text, _ = continued.communicate()
+        if continued.returncode == 0 or time.monotonic() > deadline:
+            break
+    assert continued.returncode == 0, text
+    assert evaluations(tmp_path / "out") == evaluations(tmp_path / "whole")
+
+
+@pytest.mark.slow
+def test_interrupted_experiment_says_how_to_continue(tmp_path):
+    path = written(tmp_path, {**POLE, "settings": {**POLE["settings"], "total_steps": 5_000_000}})
+    process = run_of(path, "--run-dir", str(tmp_path / "out"))
+    while not list((tmp_path / "out").glob("runs/*/*/seed-*/checkpoints/*/manifest.json")):
+        assert process.poll() is None
+        time.sleep(0.05)
+    process.send_signal(signal.SIGINT)
+    text, _ = process.communicate(timeout=60)
+    assert process.returncode == 130
+    assert f"continue with:\n  gpu-envs experiment run {tmp_path / 'out'}" in text
+
+
+@pytest.mark.slow
+def test_failed_cells_do_not_stop_others(tmp_path, capsys):
+    bad = {"algorithm": "ppo", "learner": {"learning_rate": 1e30}}
+    path = written(tmp_path, {**POLE, "seeds": 1, "algorithms": {"bad": bad, "ppo": None}})
+    assert main(["experiment", "run", str(path), "--run-dir", str(tmp_path / "out")]) == 1
+    text = capsys.readouterr().out
+    assert "bad on pole failed: exit code 2: gpu-envs: error: " in text
+    assert main(["experiment", "status", str(tmp_path / "out")]) == 0
+    assert "ppo        1 of 1 runs complete" in capsys.readouterr().out
+    assert main(["experiment", "report", str(tmp_path / "out")]) == 0
+
+
+@pytest.mark.slow
+def test_leagues_are_cells(tmp_path):
+    psro = {"command": "league train", "iterations": 2, "oracle": "exact"}
+    file = {"seeds": 1, "evaluation": {"episodes": 4}, "algorithms": {"psro": psro}}
+    file["tasks"] = {"kuhn": {"settings": {"env_id": "KuhnPoker-v0", "device": "cpu"}}}
+    experiment = Experiment(written(tmp_path, file), tmp_path / "out")
+    assert experiment.run() == {}
+    frame = experiment.results()
+    assert (frame.final == 1).all()
+    assert "eval/score" in set(frame.metric)
