@@ -49,12 +49,13 @@ def check_kind(path: Path, kind: str) -> None:
         run = folder.parent
         if folder.name == checkpoint.FOLDER and all((run / name).exists() for name in ("metrics.csv", "config.json")):
             raise ConfigError(
-                f"{path}: {_with_article(kind)} run needs a folder of its own, this one is among the checkpoints of {run}; "
-                "choose another"
+                f"{path}: {_with_article(kind)} run needs a folder of its own, this one is among the checkpoints of "
+                f"{run}; choose another"
             )
     if not _holds(path, kind) and (other := run_kind(path)):
         raise ConfigError(
-            f"{path}: {_with_article(kind)} run needs a folder of its own, this one holds {_with_article(other)} run; choose another"
+            f"{path}: {_with_article(kind)} run needs a folder of its own, this one holds {_with_article(other)} run; "
+            "choose another"
         )
 
 

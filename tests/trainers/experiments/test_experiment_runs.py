@@ -86,6 +86,7 @@ def test_table_has_all_evaluations_of_all_seeds(tmp_path, in_process, capsys):
     assert r"eval/score" in (tmp_path / "out/report/tasks.tex").read_text()
 
 
+@pytest.mark.slow
 def test_other_cells_are_not_overwritten(tmp_path, in_process):
     file = {**POLE, "algorithms": {"ppo": None}, "seeds": 1}
     Experiment(written(tmp_path, file), tmp_path / "out").run()
@@ -104,6 +105,7 @@ def test_other_cells_are_not_overwritten(tmp_path, in_process):
     assert more.status()[1] == ("pole", "a2c", "2 of 2 runs complete, 100 % of the steps")
 
 
+@pytest.mark.slow
 def test_cross_play_is_against_the_other_algorithms_of_the_same_seed(tmp_path, in_process):
     experiment = Experiment(written(tmp_path, TAG), tmp_path / "out")
     experiment.run()
