@@ -20,7 +20,7 @@ from warp_kernels.framework.step import step_phases
 from warp_kernels.rules import Rules
 
 ROLLOUT = "random rollout"
-SCHEDULES = ("fused", "phased", ROLLOUT)
+SCHEDULES = ("fused", "block", "phased", ROLLOUT)
 """Sets of kernels, each a Warp module."""
 FUSE_FP = True
 """Contracted multiply-adds, the default on a GPU."""
@@ -67,6 +67,9 @@ def kernel_names(rules: Rules, schedule: str) -> dict[str, str]:
     if schedule == "fused":
         step, sample = program.step[0].kernel.key, program.sample[0].kernel.key
         return {step: "step and reset, per world", sample: "sample, per world", **states}
+    if schedule == "block":
+        step, sample = program.step[0].kernel.key, program.sample[0].kernel.key
+        return {step: "step and reset, per block", sample: "sample, per agent", **states}
     parts = step_phases(rules, in_slots=True)
     names = {}
     for launch, phases in (("step", (*parts.play, *parts.start)), ("reset", (*parts.renew, *parts.start))):

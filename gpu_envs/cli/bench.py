@@ -31,8 +31,8 @@ class BenchOptions(DeviceOptions, EnvOptions):
     """Number of parallel environments (worlds)."""
     num_threads: OptionalInt = setting(None, ge=1, le=MAX_INT)
     """Number of CPU threads. Default: chosen from the number of cores and environments."""
-    schedule: OptionalStr = setting(None, choices=("fused", "phased"))
-    """Kernels per step: "fused" (one) or "phased" (one per phase). Default: chosen by agents and device."""
+    schedule: OptionalStr = setting(None, choices=("fused", "block", "phased"))
+    """Kernels per step: "fused" or "block" (one), or "phased" (one per phase). Default: chosen by agents and device."""
     seconds: float = setting(1.0, gt=0)
     """Duration of the measurement of each API [s]."""
 

@@ -16,7 +16,7 @@ from gpu_envs.runtime.buffers import AUTORESET, EnvBuffers
 from gpu_envs.runtime.cuda_graph import CapturedFunction
 from gpu_envs.runtime.episode_recorder import Episode, EpisodeRecorder
 from gpu_envs.runtime.illegal_actions import IllegalActions
-from gpu_envs.runtime.kernels import BLOCK_DIMS, available_cores, choose_schedule, choose_threads
+from gpu_envs.runtime.kernels import BLOCK_DIMS, SCHEDULES, available_cores, choose_schedule, choose_threads
 from gpu_envs.runtime.launcher import KernelLauncher
 from gpu_envs.runtime.rollout.kernel_policy import KernelPolicy
 from gpu_envs.runtime.rollout.policy_rollout import PolicyRollout
@@ -90,8 +90,8 @@ class Core(Summarized):
             (reward -1; the other players share 1), or what the environment's page says. "saturate" is "error", but
             continuous actions outside their bounds are saturated where the reference environment does so. Gymnasium's
             views use "saturate"; single turn-based environments use "loss".
-        schedule: "fused" (one thread per world), "phased" (one kernel per phase) or None to choose by agents and
-            device.
+        schedule: "fused" (one thread per world), "block" (one block of threads per world), "phased" (one kernel per
+            phase) or None to choose by agents and device.
         threads: Maximum number of CPU threads; None chooses by the size of the batch, and all cores for rollouts with
             policies. Steps of a few microseconds use one thread.
         block_dim: Threads per block of GPU kernels: 32, 64, 128 or 256. None chooses by the size of each launch and the
@@ -145,7 +145,7 @@ class Core(Summarized):
         if illegal_actions == "loss" and not rules.turn_based:
             words = "illegal_actions='loss' needs agents that take turns; use 'error' or 'saturate'"
             raise ConfigError(f"{env_id}: {words}")
-        schedule = checked("schedule", schedule, str | None, choices=("fused", "phased"))
+        schedule = checked("schedule", schedule, str | None, choices=SCHEDULES)
         threads = checked("threads", threads, int | None, ge=1, le=MAX_INT)
         block_dim = checked("block_dim", block_dim, int | None, choices=BLOCK_DIMS)
         self.domain_randomization: dict[str, tuple[float, float]] = parameters.check_ranges(

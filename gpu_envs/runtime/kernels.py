@@ -13,8 +13,14 @@ import torch
 from warp_kernels.framework.schedules import Program, build, build_play
 from warp_kernels.rules import Rules
 
+SCHEDULES = ("fused", "block", "phased")
+"""Ways to run a step, see :mod:`warp_kernels.framework.schedules`."""
+
 MAX_FUSED_AGENTS = 8
-"""Most agents per world with which a GPU thread plays a whole world; with more, each agent has a thread."""
+"""Most agents per world with which a GPU thread plays a whole world; with more, threads share the agents."""
+
+MAX_BLOCK_AGENTS = 1024
+"""Most agents per world with which a block of a GPU plays a whole world; with more, they need several blocks."""
 
 MIN_ROWS_PER_THREAD = 4096
 """Fewest agent rows worth waking a second CPU thread."""
@@ -48,8 +54,10 @@ def rollout_kernel(rules: Rules, fuse_fp: bool) -> tuple[Any, Any]:
 
 
 def choose_schedule(num_agents: int, device: torch.device) -> str:
-    """Return "fused" on a CPU, and with few agents on a GPU; else "phased"."""
-    return "fused" if device.type == "cpu" or num_agents <= MAX_FUSED_AGENTS else "phased"
+    """Return "fused" on a CPU, and with few agents on a GPU; with more agents "block", with very many "phased"."""
+    if device.type == "cpu" or num_agents <= MAX_FUSED_AGENTS:
+        return "fused"
+    return "block" if num_agents <= MAX_BLOCK_AGENTS else "phased"
 
 
 def choose_block_dim(num_threads: int, num_multiprocessors: int) -> int:

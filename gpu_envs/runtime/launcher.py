@@ -12,6 +12,7 @@ import warp as wp
 import warp_kernels
 from gpu_envs.definition.rules_errors import record_kernel
 from gpu_envs.runtime.kernels import (
+    BLOCK_DIMS,
     MIN_ROWS_PER_SHARD,
     MIN_WORLDS_PER_ROLLOUT_SHARD,
     SHARDS_PER_THREAD,
@@ -23,7 +24,7 @@ from gpu_envs.runtime.kernels import (
 from gpu_envs.runtime.thread_pool import ThreadedRun, ThreadingHeuristic
 from gpu_envs.utils.devices import current_device_kept, warp_stream
 from gpu_envs.utils.spare_arrays import SpareArrays
-from warp_kernels.framework.schedules import FUSED, LaunchStage, Program
+from warp_kernels.framework.schedules import BLOCK, FUSED, LaunchStage, Program
 from warp_kernels.rules import WORLD, Rules
 
 Copies = Sequence[tuple[np.ndarray, np.ndarray]]  # target and source, each led by the worlds
@@ -34,7 +35,7 @@ class KernelLauncher:
 
     Args:
         rules: The environment's rules.
-        schedule: "fused" or "phased".
+        schedule: "fused", "block" or "phased".
         fuse_fp: Allow contracted multiply-adds.
         num_envs: Number of worlds E.
         threads: Maximum number of CPU threads. Shorter runs use one thread.
@@ -120,6 +121,8 @@ class KernelLauncher:
         """Return the threads per block of a kernel that runs over an index set of every world."""
         if self._block_dim is not None:
             return self._block_dim
+        if over == BLOCK:
+            return min(32 * -(-self.rules.num_agents // 32), BLOCK_DIMS[-1])
         num_envs = self.shards[0][1]
         multiprocessors = torch.cuda.get_device_properties(self._torch_device).multi_processor_count
         return choose_block_dim(num_envs * (over if isinstance(over, int) else 1), multiprocessors)
@@ -149,7 +152,9 @@ class KernelLauncher:
             for kernel, over, more in stages:
                 count = end - first
                 threads = 1 if self.device.is_cpu else count
-                dim: Any = (threads, 1) if over == FUSED else (count, 1 if over == WORLD else over)
+                lanes = 1 if self.device.is_cpu else self._block_dim_of(BLOCK)
+                sizes: dict[str | int, int] = {WORLD: 1, BLOCK: lanes}
+                dim = (threads, 1) if over == FUSED else (count, sizes.get(over, over))
                 bounds = [first, end, threads] if over == FUSED else [first]
                 inputs = [*bounds, *more, params, state, io]
                 commands.append(self.record_launch(kernel, dim, inputs, over))
@@ -158,7 +163,9 @@ class KernelLauncher:
 
     def record_launch(self, kernel: Any, dim: tuple[int, int], inputs: Sequence[Any], over: str | int) -> Any:
         """Record a launch of a kernel that runs over an index set of every world, in blocks of the size for it."""
-        command = record_kernel(kernel, dim, inputs, self.device)
+        # Kernels of one block per world name the size for which Warp compiles anyway.
+        named = BLOCK_DIMS[-1] if over == BLOCK and self.device.is_cuda else None
+        command = record_kernel(kernel, dim, inputs, self.device, named)
         if self.device.is_cuda:
             # wp.launch(block_dim=) would compile the module once per size, into equal code: only tile operations depend
             # on the size, and rules have none. Kernels compiled for the largest blocks run in smaller ones.
@@ -187,7 +194,7 @@ class KernelLauncher:
 
     def play(self, steps: int) -> None:
         """Sample actions and step, ``steps`` times. Observations are undefined until the step that must follow."""
-        if self._schedule == "phased":
+        if self._schedule != "fused":
             for _ in range(steps):
                 self.run("sample")
                 self.run("step")

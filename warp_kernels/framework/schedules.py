@@ -1,8 +1,8 @@
-"""Fused and phased kernels of one set of rules.
+"""Kernels of one set of rules in three schedules.
 
-Fused, a thread plays a whole world. Phased, every phase is a kernel with a thread per world and agent. Both run the
-same functions in the same order and agree bit for bit on a CPU, because phases are isolated: see
-``warp_kernels/episode.py``.
+Fused, a thread plays a whole world. Phased, every phase is a kernel with a thread per world and agent. In the block
+schedule, a block of threads plays a world in one kernel, with a barrier after every phase. All run the same functions
+in the same order and agree bit for bit on a CPU, because phases are isolated: see ``warp_kernels/episode.py``.
 """
 
 import hashlib
@@ -21,6 +21,7 @@ from warp_kernels.framework.unrolling import affordable_unroll
 from warp_kernels.rules import AGENT, LAST, WORLD, Phase, Rules, agent_phase
 
 FUSED = "fused"  # all phases of a world
+BLOCK = "block"  # all phases of a world, by the threads of a block, which are the last dimension of the launch
 REORDERED = "reordered"  # the phased schedule with the order of siblings as arguments
 MANY_AGENTS = 128  # with more agents, a call per phase and world costs nothing compared with the loop over them
 
@@ -29,7 +30,7 @@ class LaunchStage(NamedTuple):
     """A kernel and its launch arguments."""
 
     kernel: Any  # of Warp
-    over: str | int  # index set of its threads: FUSED or WORLD for worlds, or the number of threads per world
+    over: str | int  # index set of its threads: FUSED, BLOCK or WORLD for worlds, or the number of threads per world
     more: tuple[int, ...] = ()  # further integer arguments, after the worlds
 
 
@@ -49,11 +50,11 @@ def build(rules: Rules, schedule: str, fuse_fp: bool) -> Program:
 
     Args:
         rules: The environment's rules.
-        schedule: "fused" or "phased".
+        schedule: "fused", "block" or "phased".
         fuse_fp: Allow the compiler to contract a * b + c. Without it, schedules agree bit for bit, and devices nearly.
 
     Raises:
-        ValueError: The schedule is fused, and the rules have another order of siblings.
+        ValueError: The schedule is not phased, and the rules have another order of siblings.
     """
     if rules.order:
         if schedule != "phased":
@@ -64,7 +65,7 @@ def build(rules: Rules, schedule: str, fuse_fp: bool) -> Program:
 
 @cache
 def _build(rules: Rules, schedule: str, fuse_fp: bool) -> Program:
-    """Build the kernels of "fused", "phased" or REORDERED."""
+    """Build the kernels of "fused", "block", "phased" or REORDERED."""
     name = module_of(rules, schedule, fuse_fp)
     parts = step_phases(rules, in_slots=schedule != "fused")
     phased = partial(_phased, rules, module=name, reorderable=schedule == REORDERED)
@@ -72,8 +73,11 @@ def _build(rules: Rules, schedule: str, fuse_fp: bool) -> Program:
         step, reset = _fused(rules, parts, name)
         sample: tuple[LaunchStage, ...] = (_fused_sample(rules, name),)
     else:
-        step = phased((*parts.play, *parts.start), name="step")
-        reset = phased((*parts.renew, *parts.start), name="reset")
+        if schedule == BLOCK:
+            step, reset = _block(rules, parts, name)
+        else:
+            step = phased((*parts.play, *parts.start), name="step")
+            reset = phased((*parts.renew, *parts.start), name="reset")
         sample = phased((sample_of(rules),), name="sample")
     states = (agent_phase(rules.global_state),) if rules.global_state else ()
     return Program(step, reset, sample, phased(states, name="state"), wp.get_module(name))
@@ -206,15 +210,19 @@ def _chain(rules: Rules, phases: tuple[Phase, ...], unroll: bool) -> Any:
 
         return unrolled if unroll else looped
 
-    def then(first: Any, second: Any) -> Any:
-        @wp.func(inline=True)
-        def chained(params: Params, state: State, io: IO, env: int):
-            first(params, state, io, env)
-            second(params, state, io, env)
+    return reduce(partial(_then, rules), map(over_all, phases))
 
-        return chained
 
-    return reduce(then, map(over_all, phases))
+def _then(rules: Rules, first: Any, second: Any) -> Any:
+    """Build the function that calls one function of a world after another."""
+    Params, State, IO = rules.params, rules.argument(rules.state), rules.argument(episode.IO)
+
+    @wp.func(inline=True)
+    def chained(params: Params, state: State, io: IO, env: int):
+        first(params, state, io, env)
+        second(params, state, io, env)
+
+    return chained
 
 
 def _fused(rules: Rules, parts: Parts, module: str) -> tuple[tuple[LaunchStage, ...], tuple[LaunchStage, ...]]:
@@ -267,6 +275,89 @@ def _fused_sample(rules: Rules, module: str) -> LaunchStage:
             world += stride
 
     return LaunchStage(fused, FUSED)
+
+
+@wp.func_native("""
+#if defined(__CUDA_ARCH__)
+return threadIdx.x;
+#else
+return 0;
+#endif
+""")
+def _lane() -> int:
+    """Return the index of the thread in its block."""
+    ...
+
+
+@wp.func_native("""
+#if defined(__CUDA_ARCH__)
+return blockDim.x;
+#else
+return 1;
+#endif
+""")
+def _lanes() -> int:
+    """Return the number of threads of the block; 1 on a CPU."""
+    ...
+
+
+@wp.func_native("""
+#if defined(__CUDA_ARCH__)
+__syncthreads();
+#endif
+""")
+def _barrier():
+    """Wait for all threads of the block, whose writes are then visible to all of them."""
+    ...
+
+
+def _block(rules: Rules, parts: Parts, module: str) -> tuple[tuple[LaunchStage, ...], tuple[LaunchStage, ...]]:
+    """Build one kernel for steps and resets, in which the threads of a block share the agents of a world.
+
+    It is launched over worlds and the threads of a block, so that all threads of a block have the same world. They
+    take the same branches around barriers: nobody writes ``io.restart`` after the barrier that ends ``turn``.
+    """
+    Params, State = rules.params, rules.state
+    step, renew, start = (_chain_in_block(rules, phases) for phases in (parts.play, parts.renew, parts.start))
+
+    @wp.kernel(module=module, name="block")
+    def block(first: int, resets: int, params: wp.array(dtype=Params), state: State, io: IO):
+        row, _ = wp.tid()
+        env = first + row
+        if resets == 0:
+            step(params[wp.min(env, params.shape[0] - 1)], state, io, env)
+        else:
+            renew(params[wp.min(env, params.shape[0] - 1)], state, io, env)
+        if io.restart[env]:
+            start(params[wp.min(env, params.shape[0] - 1)], state, io, env)  # read again, as above
+
+    return (LaunchStage(block, BLOCK, (0,)),), (LaunchStage(block, BLOCK, (1,)),)
+
+
+def _chain_in_block(rules: Rules, phases: tuple[Phase, ...]) -> Any:
+    """Build the function ``f(params, state, io, env)`` in which a block runs phases, with a barrier after each."""
+    Params, State, IO = rules.params, rules.argument(rules.state), rules.argument(episode.IO)
+
+    def over_lanes(phase: Phase) -> Any:
+        run, count = phase.run, rules.num_agents if phase.over == AGENT else phase.over
+
+        @wp.func(inline=True)
+        def in_first_lane(params: Params, state: State, io: IO, env: int):
+            if _lane() == 0:
+                run(params, state, io, env)
+            _barrier()
+
+        @wp.func(inline=True)
+        def in_all_lanes(params: Params, state: State, io: IO, env: int):
+            index = _lane()
+            while index < count:
+                run(params, state, io, env, index)
+                index += _lanes()
+            _barrier()
+
+        return in_first_lane if phase.over == WORLD else in_all_lanes
+
+    return reduce(partial(_then, rules), map(over_lanes, phases))
 
 
 def _phased(

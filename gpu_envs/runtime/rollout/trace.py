@@ -36,7 +36,7 @@ class RolloutCore(WorldView, Protocol):
     action_mask: torch.Tensor | None
     """Legal actions, (E, A, n) bool; None if all are legal."""
     schedule: str
-    """"fused" or "phased"."""
+    """"fused", "block" or "phased"."""
     fuse_fp: bool
     """Whether the compiler may contract multiply-adds."""
     _launcher: KernelLauncher
