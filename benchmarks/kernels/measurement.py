@@ -15,7 +15,7 @@ from benchmarks.kernels import assembler
 from benchmarks.kernels.assembler import Assembler, AssemblerError, KernelUsage
 from benchmarks.kernels.networks import LEARNING, network_usages, networks
 from benchmarks.kernels.occupancy import ARCHITECTURES, Architecture
-from benchmarks.kernels.programs import ENTRY, SCHEDULES, compile_ptx, default_schedule, kernel_names, subjects
+from benchmarks.kernels.programs import ENTRY, compile_ptx, default_schedule, kernel_names, schedules, subjects
 from benchmarks.throughput.roofline import traffic
 from gpu_envs.runtime.factory import make_core
 
@@ -35,15 +35,17 @@ class KernelJob(NamedTuple):
     name: str
     """Environment, of ``subjects()``, or network, of ``networks()``."""
     schedule: str
-    """Entry of ``SCHEDULES``, or LEARNING."""
+    """Entry of ``schedules``, or LEARNING."""
     architectures: tuple[Architecture, ...] = ARCHITECTURES
     """Architectures."""
 
 
 def all_jobs(names: Iterable[str]) -> list[KernelJob]:
     """Return all kernels of environments and networks for all architectures."""
-    sets = {name: (LEARNING,) if name in networks() else SCHEDULES for name in names}
-    return [KernelJob(name, schedule) for name, schedules in sets.items() for schedule in schedules]
+    sets = {
+        name: (LEARNING,) if name in networks() else schedules(subjects()[name].definition().rules) for name in names
+    }
+    return [KernelJob(name, schedule) for name, entries in sets.items() for schedule in entries]
 
 
 def essential_jobs(names: Iterable[str]) -> list[KernelJob]:

@@ -1,20 +1,19 @@
 """Writer of docs/kernels.md: the record's extremes by family of environments."""
 
-from collections.abc import Collection, Iterator
+from collections.abc import Iterator, Mapping
 from typing import Any
 
 from benchmarks.hardware.page_files import filled, table
 from benchmarks.hardware.provenance import ROOT
 from benchmarks.kernels.budgets import KNOWN_SPILLS, SPILLS
-from benchmarks.kernels.measurement import FIGURES, Record, Usages
+from benchmarks.kernels.measurement import FIGURES, Record
 from benchmarks.kernels.networks import LEARNING, ROLLOUT
 from benchmarks.kernels.occupancy import ARCHITECTURES, occupancy
 from benchmarks.kernels.programs import subjects
 from gpu_envs.definition.registry import find
+from gpu_envs.runtime.kernels import LARGE_BLOCK, threads_of_world
 
 PAGE = ROOT / "docs" / "kernels.md"
-BLOCK_DIM = 256
-"""Threads of a block for the occupancy: Warp's default."""
 TILE_BLOCK_DIM = 128
 """Threads of a block of the kernels of learning."""
 COLUMNS = ("kernels", "count", "registers", "stack", "spills", "shared memory", "occupancy", "memory traffic")
@@ -43,19 +42,28 @@ def _rows(record: Record) -> Iterator[list[str]]:
         families.setdefault(module.split(".")[2], []).append(environment)
     for family, environments in sorted(families.items()):
         steps = {
-            f"{index} {label}": usage
+            (index, label): usage
             for index, environment in enumerate(environments)
             for label, usage in environment["kernels"][environment["schedule"]].items()
             if label.startswith("step")
         }
-        yield [family, *_extremes(steps), f"{max(environment['bytes'] for environment in environments):,.0f}"]
+        block_dims = {
+            (index, label): threads_of_world(environments[index]["agents"])
+            for index, label in steps
+            if environments[index]["schedule"] == "block"
+        }
+        yield [
+            family,
+            *_extremes(steps, block_dims),
+            f"{max(environment['bytes'] for environment in environments):,.0f}",
+        ]
     for name, network in record["networks"].items():
         kernels = network["kernels"][LEARNING]
-        yield [name, *_extremes(kernels, set(kernels).difference(ROLLOUT)), ""]
+        yield [name, *_extremes(kernels, dict.fromkeys(set(kernels).difference(ROLLOUT), TILE_BLOCK_DIM)), ""]
 
 
-def _extremes(kernels: Usages, tiled: Collection[str] = ()) -> Iterator[str]:
-    """Yield the number of kernels and their extremes; ``tiled`` names those with blocks of TILE_BLOCK_DIM threads."""
+def _extremes(kernels: Mapping[Any, Any], block_dims: Mapping[Any, int]) -> Iterator[str]:
+    """Yield the number of kernels and their extremes; ``block_dims`` are the threads of blocks, by default 64."""
     yield str(len(kernels))
     figures = [dict(zip(FIGURES, values, strict=True)) for usage in kernels.values() for values in usage.values()]
     for names in (("registers",), ("stack",), SPILLS, ("shared",)):
@@ -65,7 +73,7 @@ def _extremes(kernels: Usages, tiled: Collection[str] = ()) -> Iterator[str]:
             architecture,
             usage[architecture.name][FIGURES.index("registers")],
             usage[architecture.name][FIGURES.index("shared")],
-            TILE_BLOCK_DIM if label in tiled else BLOCK_DIM,
+            block_dims.get(label, LARGE_BLOCK),
         )
         for label, usage in kernels.items()
         for architecture in ARCHITECTURES

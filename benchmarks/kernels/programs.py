@@ -20,8 +20,8 @@ from warp_kernels.framework.step import step_phases
 from warp_kernels.rules import Rules
 
 ROLLOUT = "random rollout"
-SCHEDULES = ("fused", "block", "phased", ROLLOUT)
-"""Sets of kernels, each a Warp module."""
+SCHEDULES = ("fused", "phased", ROLLOUT)
+"""Sets of kernels of every environment, each a Warp module."""
 FUSE_FP = True
 """Contracted multiply-adds, the default on a GPU."""
 ENTRY = re.compile(r"(?P<key>\w+)_[0-9a-f]{8}_cuda_kernel_forward")
@@ -58,8 +58,13 @@ def default_schedule(rules: Rules) -> str:
     return choose_schedule(rules.num_agents, torch.device("cuda"))
 
 
+def schedules(rules: Rules) -> tuple[str, ...]:
+    """Return ``SCHEDULES`` and the schedule of steps on a GPU."""
+    return tuple(dict.fromkeys((*SCHEDULES, default_schedule(rules))))
+
+
 def kernel_names(rules: Rules, schedule: str) -> dict[str, str]:
-    """Return the names in the record of the kernels of an entry of ``SCHEDULES``, by their keys in Warp."""
+    """Return the names in the record of the kernels of an entry of ``schedules``, by their keys in Warp."""
     if schedule == ROLLOUT:
         return {rollout_kernel(rules, FUSE_FP)[0].key: f"{ROLLOUT}, per world"}
     program = kernel_program(rules, schedule, FUSE_FP)
@@ -69,7 +74,7 @@ def kernel_names(rules: Rules, schedule: str) -> dict[str, str]:
         return {step: "step and reset, per world", sample: "sample, per world", **states}
     if schedule == "block":
         step, sample = program.step[0].kernel.key, program.sample[0].kernel.key
-        return {step: "step and reset, per block", sample: "sample, per agent", **states}
+        return {step: "step and reset, a block per world", sample: "sample, per agent", **states}
     parts = step_phases(rules, in_slots=True)
     names = {}
     for launch, phases in (("step", (*parts.play, *parts.start)), ("reset", (*parts.renew, *parts.start))):
@@ -84,7 +89,7 @@ def _threads(over: str | int) -> str:
 
 
 def compile_ptx(rules: Rules, schedule: str, compute_capabilities: Sequence[int]) -> list[bytes]:
-    """Compile the kernels of an entry of ``SCHEDULES`` and return their PTX, one per compute capability."""
+    """Compile the kernels of an entry of ``schedules`` and return their PTX, one per compute capability."""
     warp_kernels.start()
     module = (
         rollout_kernel(rules, FUSE_FP)[1] if schedule == ROLLOUT else kernel_program(rules, schedule, FUSE_FP).module

@@ -37,6 +37,10 @@ SHARDS_PER_THREAD = 8
 BLOCK_DIMS = (32, 64, 128, 256)
 """Sizes of the blocks of GPU launches [threads]. Warp compiles for 256; any number of registers fits."""
 
+SMALL_BLOCK, LARGE_BLOCK = 32, 64
+"""Sizes that are chosen. A multiprocessor holds enough blocks of 64 threads to be full, and larger ones never raise the
+occupancy, whatever registers a kernel needs: it is then that of whole blocks that fit into the registers."""
+
 BLOCKS_PER_MULTIPROCESSOR = 4
 """Fewest blocks per multiprocessor with which a larger block is used; the busiest one then has at most 5 for 4."""
 
@@ -61,17 +65,25 @@ def choose_schedule(num_agents: int, device: torch.device) -> str:
 
 
 def choose_block_dim(num_threads: int, num_multiprocessors: int) -> int:
-    """Return the threads per block of a GPU launch: the most that still give every multiprocessor several blocks.
+    """Return the threads per block of a GPU launch: few, to occupy all multiprocessors and most of their registers.
 
-    Small launches use the smallest blocks, to occupy as many multiprocessors as possible. Large launches use large
-    blocks, because the number of blocks that a multiprocessor can hold is limited.
+    Small launches use the smallest blocks, to occupy as many multiprocessors as possible. Large launches use larger
+    ones, because the number of blocks that a multiprocessor can hold is limited.
 
     Args:
         num_threads: Number of threads of the launch.
         num_multiprocessors: Number of multiprocessors of the GPU.
     """
     enough = BLOCKS_PER_MULTIPROCESSOR * num_multiprocessors
-    return max((size for size in BLOCK_DIMS if num_threads >= size * enough), default=BLOCK_DIMS[0])
+    return LARGE_BLOCK if num_threads >= LARGE_BLOCK * enough else SMALL_BLOCK
+
+
+def threads_of_world(num_agents: int) -> int:
+    """Return the threads of a block that plays a world: a thread per agent in whole warps, at most a block's largest.
+
+    In larger worlds a thread plays several agents.
+    """
+    return min(32 * -(-num_agents // 32), BLOCK_DIMS[-1])
 
 
 _limit: ContextVar[int | None] = ContextVar("limit", default=None)

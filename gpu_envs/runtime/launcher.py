@@ -20,6 +20,7 @@ from gpu_envs.runtime.kernels import (
     kernel_program,
     rollout_kernel,
     split_worlds,
+    threads_of_world,
 )
 from gpu_envs.runtime.thread_pool import ThreadedRun, ThreadingHeuristic
 from gpu_envs.utils.devices import current_device_kept, warp_stream
@@ -122,7 +123,7 @@ class KernelLauncher:
         if self._block_dim is not None:
             return self._block_dim
         if over == BLOCK:
-            return min(32 * -(-self.rules.num_agents // 32), BLOCK_DIMS[-1])
+            return threads_of_world(self.rules.num_agents)
         num_envs = self.shards[0][1]
         multiprocessors = torch.cuda.get_device_properties(self._torch_device).multi_processor_count
         return choose_block_dim(num_envs * (over if isinstance(over, int) else 1), multiprocessors)

@@ -10,6 +10,7 @@ from benchmarks.kernels import assembler, budgets, measurement, networks, page, 
 from benchmarks.kernels.assembler import AssemblerError, KernelUsage
 from benchmarks.kernels.occupancy import ARCHITECTURES, occupancy
 from gpu_envs.definition.registry import list_envs
+from gpu_envs.runtime.kernels import LARGE_BLOCK
 from warp_kernels.networks.tile_memory import SHARED_MEMORY, shared_bytes
 
 RECORDED = budgets.load()
@@ -35,7 +36,8 @@ def test_record_has_the_kernels_of_the_rules(name):
     rules = programs.subjects()[name].definition().rules
     entry = RECORDED["environments"][name]
     assert {key: entry[key] for key in ("agents", "schedule")} == measurement.describe(name)
-    for schedule in programs.SCHEDULES:
+    assert list(entry["kernels"]) == list(programs.schedules(rules))
+    for schedule in programs.schedules(rules):
         assert sorted(entry["kernels"][schedule]) == sorted(programs.kernel_names(rules, schedule).values())
         for usage in entry["kernels"][schedule].values():
             assert list(usage) == [architecture.name for architecture in ARCHITECTURES]
@@ -238,6 +240,14 @@ def test_only_a_new_ptxas_is_used(tmp_path, monkeypatch):
 def test_occupancy_is_that_of_the_calculator_by_nvidia(architecture, registers, block_dim, blocks):
     """Compare with active blocks by ``cuda_occupancy.h`` of nvidia-cuda-runtime 13.5, with 1,024 bytes shared."""
     assert occupancy(architecture, registers, 1024, block_dim) == blocks * block_dim / 32 / architecture.max_warps
+
+
+@pytest.mark.parametrize("architecture", ARCHITECTURES, ids=lambda architecture: architecture.name)
+def test_no_block_has_a_larger_occupancy_than_the_chosen_size(architecture):
+    """Whatever registers a kernel needs; rules use no shared memory."""
+    for registers in range(16, 256):
+        chosen, *larger = (occupancy(architecture, registers, 0, size) for size in (LARGE_BLOCK, 128, 256))
+        assert chosen >= max(larger)
 
 
 def test_shared_memory_limits_occupancy():

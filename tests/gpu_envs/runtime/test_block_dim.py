@@ -24,9 +24,9 @@ H100 = 132  # multiprocessors
 
 @pytest.mark.parametrize(
     ("threads", "size"),
-    [(1, 32), (4096, 32), (64 * 528 - 1, 32), (64 * 528, 64), (128 * 528, 128), (256 * 528, 256), (2**31 - 1, 256)],
+    [(1, 32), (4096, 32), (64 * 528 - 1, 32), (64 * 528, 64), (256 * 528, 64), (2**31 - 1, 64)],
 )
-def test_blocks_are_as_large_as_a_full_gpu_allows(threads, size):
+def test_launches_that_fill_a_gpu_have_larger_blocks(threads, size):
     assert choose_block_dim(threads, H100) == size
 
 
@@ -43,7 +43,7 @@ def recorded(monkeypatch):
     """Function that makes a core, records a kind of launch on a pretended H100, and returns core and commands."""
 
     def record(kernel, dim, **settings):
-        assert "block_dim" not in settings  # Warp would compile the module again
+        assert settings.get("block_dim", BLOCK_DIMS[-1]) == BLOCK_DIMS[-1]  # Warp would compile for another size again
         return SimpleNamespace(kernel=kernel, threads=dim[0] * dim[1], block_dim=256)
 
     def build(kind, *arguments, **settings):
@@ -78,10 +78,19 @@ def test_every_phased_launch_has_blocks_of_its_own_size(recorded, kind):
     core, commands = recorded(kind, TAG, 20_000, schedule="phased", **SMALL[TAG])
     over_worlds = [command.threads == 20_000 for command in commands]
     assert not all(over_worlds)  # the others run over agents, or over agents and slots
-    assert [command.block_dim for command in commands] == [32 if worlds else 256 for worlds in over_worlds]
+    assert [command.block_dim for command in commands] == [32 if worlds else 64 for worlds in over_worlds]
 
 
-@pytest.mark.parametrize("schedule", ["fused", "phased"])
+@pytest.mark.parametrize("kind", ["step", "reset"])
+def test_launches_of_the_block_schedule_have_a_block_per_world(recorded, kind):
+    core, (command,) = recorded(kind, TAG, 2000, schedule="block", **SMALL[TAG])
+    assert (command.threads, command.block_dim) == (2000 * 32, 32)
+    assert core.block_dims[kind] == (32,)
+    core, (command,) = recorded(kind, TAG, 2000, schedule="block", block_dim=128, **SMALL[TAG])
+    assert (command.threads, command.block_dim) == (2000 * 128, 128)
+
+
+@pytest.mark.parametrize("schedule", ["fused", "block", "phased"])
 def test_setting_holds_for_every_launch(recorded, schedule):
     core, commands = recorded("step", "SimpleTag-v0", 8, schedule=schedule, block_dim=128)
     assert {command.block_dim for command in commands} == {128}

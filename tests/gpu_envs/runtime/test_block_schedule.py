@@ -34,7 +34,11 @@ def test_gpus_play_worlds_of_many_agents_in_blocks():
 
 @pytest.mark.parametrize(
     "env_id",
-    [TAG, *(pytest.param(name, marks=SLOW) for name in ("SimpleTag-v0", "SMAX-v0", "GatherTradeBuild-v0")), "TicTacToe-v0"],
+    [
+        TAG,
+        *(pytest.param(name, marks=SLOW) for name in ("SimpleTag-v0", "SMAX-v0", "GatherTradeBuild-v0")),
+        "TicTacToe-v0",
+    ],
 )
 def test_schedules_agree_over_many_episodes(env_id):
     fused, block, phased = cores = [
