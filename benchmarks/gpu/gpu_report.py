@@ -87,7 +87,7 @@ def _run(name: str, words: list[str], seconds: float, record: GpuReport) -> Outc
     def read_line(line: str) -> None:
         if name == "machine":
             print(f"    {line}", flush=True)
-        elif name in ("smoke", "tests"):
+        elif name in ("smoke", "tests", *plan.SANITIZED):
             tests.read(line)
             record.replace_rows(name, tests.rows())
 

@@ -14,21 +14,30 @@ from concurrent.futures import ProcessPoolExecutor, as_completed
 from pathlib import Path
 from typing import Any
 
+import torch
+
 from benchmarks.gpu.parts import Scale
 from benchmarks.throughput.cases import many_agent_settings
+from gpu_envs.runtime.kernels import SCHEDULES, choose_schedule
 
 TESTS = Path(__file__).resolve().parents[2] / "tests"
 Job = tuple[str, dict[str, Any], str, bool, str]
-"""Environment, its settings, schedule ("fused", "phased" or "play"), fuse_fp, and "cuda" or "cpu"."""
+"""Environment, its settings, schedule ("fused", "block", "phased" or "play"), fuse_fp, and "cuda" or "cpu"."""
 
 
 def measured(scale: Scale) -> list[Job]:
     """Return the jobs of the report."""
-    jobs: list[Job] = [("SimpleTag-v0", {}, "play", True, "cuda")]
-    jobs += [("TagContinuous-v0", many_agent_settings(n), "phased", True, "cuda") for n in scale.many_agents if n > 8]
-    jobs += [("TagContinuous-v0", many_agent_settings(n), "fused", True, "cuda") for n in scale.many_agents if n <= 100]
+    tag, cuda = "TagContinuous-v0", torch.device("cuda")
+    jobs: list[Job] = [("SimpleTag-v0", {}, "play", True, "cuda"), ("Hanabi-v0", {}, "fused", True, "cuda")]
     jobs += [(env_id, {}, schedule, True, "cuda") for env_id in scale.environments for schedule in ("fused", "phased")]
-    jobs.append(("TagContinuous-v0", {}, "phased", True, "cuda"))  # trained
+    jobs += [(tag, {}, schedule, True, "cuda") for schedule in ("block", "phased")]
+    for agents in scale.many_agents:
+        names = {
+            choose_schedule(agents, cuda),
+            *(["phased"] if agents > 8 else []),
+            *(["fused"] if agents <= 100 else []),
+        }
+        jobs += [(tag, many_agent_settings(agents), schedule, True, "cuda") for schedule in sorted(names)]
     return jobs
 
 
@@ -43,11 +52,12 @@ def tested() -> list[Job]:
         from small_environments import SMALL  # type: ignore[import-not-found]
     finally:
         sys.path.remove(str(TESTS))
-    ways = [("fused", "cuda"), ("phased", "cuda"), ("play", "cuda"), ("fused", "cpu")]
+    ways = [*((schedule, "cuda") for schedule in (*SCHEDULES, "play")), ("fused", "cpu")]
     cells = ("TagContinuous-v0", {**SMALL["TagContinuous-v0"], **CELLS})
     cases: list[tuple[str, dict[str, Any]]] = [*SMALL.items(), cells]
     jobs: list[Job] = [(*case, schedule, False, kind) for case in cases for schedule, kind in ways]
     many = many_agents(2000, 10, reach=0.8, episode_length=30)
+    jobs += [("TagContinuous-v0", {}, schedule, False, "cuda") for schedule in ("block", "phased")]
     searches = ("brute", "grid")
     jobs += [("TagContinuous-v0", {**many, "neighbor_search": s}, "phased", False, "cuda") for s in searches]
     return jobs

@@ -159,6 +159,9 @@ def markdown(result: dict[str, Any]) -> str:
         for row in [*rows(result, name, mode="bytes"), *rows(result, name, unit="registers")]
         if "value" in row
     }
+    if profiles := [row for row in rows(result, "profiles", unit="s") if "value" in row]:
+        lines = [(row["env"], row["what"], f"{1e6 * row['value']:.3g}", row["note"]) for row in profiles]
+        text += [f"## {result['parts']['profiles']['title']}", table(("environment", "kernel", "µs", ""), lines)]
     if figures:
         lines = [(*map(str, key), *cells) for key, cells in figures.items()]
         head = ("environment", "kernel", "agents", "", "unit", "")

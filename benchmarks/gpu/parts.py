@@ -21,6 +21,7 @@ from benchmarks.gpu.measure import failed, free, throughputs
 from benchmarks.throughput.cases import many_agent_settings
 from benchmarks.throughput.roofline import traffic
 from gpu_envs.runtime.factory import make_core
+from gpu_envs.runtime.kernels import BLOCK_DIMS, MAX_BLOCK_AGENTS, MAX_FUSED_AGENTS
 
 Rows = Iterator[dict[str, Any]]
 MILLION = 1 << 20
@@ -46,6 +47,12 @@ class Scale:
     many_agents: tuple[int, ...] = (4, 100, 1000, 10_000, 100_000)
     rows: int = 2_000_000  # total agents of a batch with many agents
     tag: tuple[tuple[int, int], ...] = ((105, 2000), (1000, 2000))  # agents and worlds; the last as WarpDrive published
+    blocks: tuple[tuple[str, str, tuple[int, ...]], ...] = (  # environment, schedule and worlds, by size of blocks
+        ("SimpleTag-v0", "fused", (4096, 65536, MILLION)),
+        ("Hanabi-v0", "fused", (4096, 65536, MILLION)),
+        ("TagContinuous-v0", "block", (200, 2000, 20_000)),
+        ("TagContinuous-v0", "phased", (200, 2000, 20_000)),
+    )
     seconds: float = 0.12  # of a timing
     training: float = 5.0  # seconds of a training
     training_worlds: int | None = None  # None: the preset's
@@ -58,6 +65,7 @@ TINY = Scale(
     many_agents=(7,),
     rows=14,
     tag=((7, 2),),
+    blocks=(("CartPole-v1", "fused", (8,)),),
     seconds=0.02,
     training=0.5,
     training_worlds=4,
@@ -76,10 +84,22 @@ def goals(device: torch.device, scale: Scale) -> Rows:
     for agents, worlds in scale.tag:
         config = {} if agents == 105 else many_agent_settings(agents)  # 105: the defaults, 5 taggers and 100 runners
         yield from _bytes("TagContinuous-v0", device, **config)
-        yield from _registers("TagContinuous-v0", device, "phased", **config)
-        modes = ("in place", "copied", "sampled")
-        yield from throughputs("TagContinuous-v0", worlds, device, modes, 2 * scale.seconds, config=config)
-        free(device)
+        for schedule, modes in (("block", ("in place", "copied", "sampled")), ("phased", ("in place",))):
+            yield from _registers("TagContinuous-v0", device, schedule, **config)
+            yield from throughputs(
+                "TagContinuous-v0", worlds, device, modes, 2 * scale.seconds, schedule=schedule, config=config
+            )
+            free(device)
+
+
+def blocks(device: torch.device, scale: Scale) -> Rows:
+    """Yield throughput by the threads of a block, which `choose_block_dim` and `threads_of_world` choose."""
+    for env_id, schedule, sizes in scale.blocks:
+        for worlds, block_dim in product(reversed(sizes), BLOCK_DIMS):
+            yield from throughputs(
+                env_id, worlds, device, ("copied",), scale.seconds, schedule=schedule, config={"block_dim": block_dim}
+            )
+            free(device)
 
 
 def sweep(device: torch.device, scale: Scale) -> Rows:
@@ -101,11 +121,12 @@ def many_agents(device: torch.device, scale: Scale) -> Rows:
                 "TagContinuous-v0", worlds, device, ("copied", "eager"), scale.seconds, config=config
             )
             free(device)
-        if 8 < agents <= 100:  # the other schedule, where a world is no trouble for one thread
-            yield from throughputs(
-                "TagContinuous-v0", many, device, ("copied",), scale.seconds, schedule="fused", config=config
-            )
-            free(device)
+        for schedule, most in (("fused", 100), ("phased", MAX_BLOCK_AGENTS)):  # where the GPU would take another one
+            if MAX_FUSED_AGENTS < agents <= most:
+                yield from throughputs(
+                    "TagContinuous-v0", many, device, ("copied",), scale.seconds, schedule=schedule, config=config
+                )
+                free(device)
 
 
 def training(device: torch.device, scale: Scale) -> Rows:
@@ -203,6 +224,7 @@ def _peer(peer: peers.GpuPeer, device: torch.device, scale: Scale) -> Rows:
 
 PARTS: dict[str, Callable[[torch.device, Scale], Rows]] = {
     "goals": goals,
+    "blocks": blocks,
     "sweep": sweep,
     "many-agents": many_agents,
     "training": training,

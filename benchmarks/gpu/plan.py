@@ -4,6 +4,7 @@ import importlib.util
 import os
 import platform
 import re
+import shutil
 import sys
 import tomllib
 from collections.abc import Iterable
@@ -30,27 +31,33 @@ class ReportSection:
     seconds: float  # it may take, and what earlier parts have left
     needs: tuple[str, ...] = ()  # packages that the project does not require
     capped: bool = False  # it takes nothing of what earlier parts have left
+    tool: str = ""  # a program of the CUDA toolkit that it needs
 
 
 PLAN = (
-    ReportSection("machine", "driver, torch, Warp, memory and its bandwidth", 60, capped=True),
+    ReportSection("machine", "driver, torch, Warp, memory and its bandwidth", 45, capped=True),
     ReportSection("smoke", "smoke tests", 60, ("pytest",), capped=True),
-    ReportSection("kernels", "kernels compiled beforehand", 60),
+    ReportSection("kernels", "kernels compiled beforehand", 40),
     ReportSection("goals", "SimpleTag by the million, and the many agents of WarpDrive's figure", 45),
-    ReportSection("jaxmarl", "peer: JaxMARL's simple_tag", 40),
-    ReportSection("tests", "tests marked gpu", 75, ("pytest",)),
-    ReportSection("sweep", "one world to a million, schedules and layouts, captured and eager", 40),
-    ReportSection("many-agents", "TagContinuous from 4 to 100,000 agents", 25),
+    ReportSection("profiles", "profiles of kernels by Nsight Compute", 35, tool="ncu"),
+    ReportSection("blocks", "threads of a block", 20),
+    ReportSection("sweep", "one world to a million, schedules and layouts, captured and eager", 30),
+    ReportSection("many-agents", "TagContinuous from 4 to 100,000 agents", 20),
     ReportSection("training", "training, learning included", 45, TRAINING),
-    ReportSection("gymnax", "peer: gymnax's CartPole", 10),
-    ReportSection("vmas", "peer: VMAS's simple_tag", 10),
+    ReportSection("tests", "tests marked gpu", 50, ("pytest",)),
+    ReportSection("racecheck", "races for shared memory, in networks", 25, ("pytest",), tool="compute-sanitizer"),
+    ReportSection("synccheck", "barriers of the block schedule", 20, ("pytest",), tool="compute-sanitizer"),
+    ReportSection("jaxmarl", "peer: JaxMARL's simple_tag", 23),
+    ReportSection("gymnax", "peer: gymnax's CartPole", 6),
+    ReportSection("vmas", "peer: VMAS's simple_tag", 6),
 )
 PEERS = ("jaxmarl", "gymnax", "vmas")
 """Parts with the name of the library that they need."""
 SMOKE = (
     "tests/gpu/test_gpu.py::test_cpu_equals_gpu_step_by_step[CartPole-v1-fused]",
     "tests/gpu/test_gpu.py::test_cpu_equals_gpu_step_by_step[SimpleTag-v0-phased]",
-    "tests/gpu/test_gpu.py::test_fused_equals_phased_on_the_gpu[SimpleTag-v0]",
+    "tests/gpu/test_gpu.py::test_cpu_equals_gpu_step_by_step[TagContinuous-v0-block]",
+    "tests/gpu/test_gpu.py::test_schedules_agree_on_the_gpu[SimpleTag-v0]",
     "tests/gpu/test_gpu.py::test_graph_replay_equals_eager[SimpleTag-v0-fused]",
     "tests/gpu/test_gpu.py::test_steps_do_not_wait_or_allocate[SimpleTag-v0]",
     "tests/gpu/test_gpu.py::test_works_on_any_stream[SimpleTag-v0]",
@@ -61,6 +68,11 @@ SMOKE = (
     "tests/gpu/test_gpu_many.py::test_training_runs_and_resumes_on_the_device",
 )
 """Tests of the smoke part: of the steps, graphs, streams, errors, compilation and training of two environments."""
+SANITIZED = {
+    "racecheck": ("tests/gpu/test_gpu_tile_acting.py",),
+    "synccheck": ("tests/gpu/test_gpu_many.py::test_blocks_of_several_warps_agree_with_a_launch_per_phase",),
+}
+"""Tests by the tool of NVIDIA's Compute Sanitizer under which they run. It knows no races for global memory."""
 PYTEST = ("-v", "--tb=short", "-p", "no:cacheprovider", "-m", "gpu", "--optimize", "--continue-on-collection-errors")
 
 
@@ -97,11 +109,20 @@ def obstacle(part: ReportSection, device: str, arch: int | None) -> str:
         return f"lacks {', '.join(lacking)}"
     if part.name in PEERS and missing([part.name]):
         return f"not installed: {part.name}"
+    if part.tool and not device.startswith("cuda"):
+        return f"left out: {part.tool} needs a GPU"
+    if part.tool and path_of(part.tool) is None:
+        return f"not installed: {part.tool}"
     if part.name == "kernels" and not device.startswith("cuda"):
         return "left out: on a CPU kernels are compiled when they are first used"
     if part.name == "kernels" and arch is None:
         return "left out: the GPU's architecture is not known"
     return ""
+
+
+def path_of(tool: str) -> str | None:
+    """Return the path of a program of the CUDA toolkit, whose folder is often not in PATH."""
+    return shutil.which(tool) or shutil.which(tool, path="/usr/local/cuda/bin")
 
 
 def command(name: str, device: str, tiny: bool, arch: int | None) -> list[str]:
@@ -111,6 +132,11 @@ def command(name: str, device: str, tiny: bool, arch: int | None) -> list[str]:
         return [sys.executable, "-m", "benchmarks.gpu.facts", *flags]
     if name == "kernels":
         return [sys.executable, "-m", "benchmarks.gpu.kernels", "--arch", str(arch)]
+    if name == "profiles":
+        return [sys.executable, "-m", "benchmarks.gpu.profiles", *flags]
+    if name in SANITIZED:
+        sanitizer = [path_of("compute-sanitizer") or "compute-sanitizer", "--tool", name, "--error-exitcode", "9"]
+        return [*sanitizer, sys.executable, "-m", "pytest", *SANITIZED[name], *PYTEST]
     if name == "smoke":
         return [sys.executable, "-m", "pytest", *SMOKE, *PYTEST]
     if name == "tests":

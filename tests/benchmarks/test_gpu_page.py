@@ -1,6 +1,8 @@
 """Targets and tables of the GPU report, out of a result."""
 
-from benchmarks.gpu import page
+import pytest
+
+from benchmarks.gpu import page, profiles
 
 
 def result(**rates):
@@ -86,3 +88,46 @@ def test_page_has_all_results():
         assert words in text, words
     assert "| SimpleTag-v0 | 4 | 1 | fused | 256/32 | eager | 10 k | 40 k |" in text
     assert page.markdown({**result(tag=1, many_agents=1, jaxmarl=1), "parts": {}, "machine": {}})
+
+
+OUTPUT = """\
+==PROF== Connected to process 7
+==PROF== Profiling "fused_39742c02_cuda_kernel_f..." - 0: 0%....50%....100% - 1 pass
+CASE [{"env": "SimpleTag-v0", "schedule": "fused", "worlds": 8, "agents": 4}, 1]
+CASE [{"env": "TagContinuous-v0", "schedule": "phased", "worlds": 2, "agents": 105}, 2]
+==PROF== Disconnected from process 7
+"ID","Kernel Name","Block Size","gpu__time_duration.sum","launch__registers_per_thread"
+"","","","ns","register/thread"
+"0","fused_39742c02_cuda_kernel_forward","(64, 1, 1)","1,234.0","85"
+"1","step_0_agent_0a1b2c3d_cuda_kernel_forward(Launch)","(32, 1, 1)","10","24"
+"2","step_1_world_0a1b2c3e_cuda_kernel_forward","(32, 1, 1)","20","16"
+"""
+
+
+def test_profiled_kernels_belong_to_their_cases():
+    first, *others = profiles.rows(OUTPUT)
+    assert first == {
+        "env": "SimpleTag-v0",
+        "schedule": "fused",
+        "worlds": 8,
+        "agents": 4,
+        "what": "fused, 8 worlds: fused",
+        "unit": "s",
+        "value": pytest.approx(1.234e-6),
+        "note": "85 registers, blocks of (64, 1, 1)",
+    }
+    words = [f"phased, 2 worlds: step_{name}" for name in ("0_agent", "1_world")]
+    assert [(row["env"], row["what"]) for row in others] == [("TagContinuous-v0", word) for word in words]
+    measured = result(tag=4e9, many_agents=3e7, jaxmarl=1e8)
+    measured["parts"]["profiles"] = {"title": "Profiles", "status": "done", "seconds": 1.0, "rows": [first]}
+    assert "| SimpleTag-v0 | fused, 8 worlds: fused | 1.23 | 85 registers, blocks of (64, 1, 1) |" in page.markdown(
+        measured
+    )
+
+
+def test_profile_without_its_kernels_is_refused_with_the_reason():
+    denied = "==ERROR== ERR_NVGPUCTRPERM - The user does not have permission"
+    with pytest.raises(ValueError, match="expected 3 kernels, got 0 .*ERR_NVGPUCTRPERM"):
+        list(profiles.rows(OUTPUT[: OUTPUT.index("==PROF== Dis")] + denied))
+    with pytest.raises(ValueError, match="expected 0 kernels, got 0 .*ERR_NVGPUCTRPERM"):
+        list(profiles.rows(denied))

@@ -22,6 +22,7 @@ from benchmarks.throughput.cases import many_agent_settings
 from benchmarks.throughput.roofline import traffic
 from gpu_envs.definition.registry import list_envs
 from gpu_envs.runtime.factory import make_core
+from gpu_envs.runtime.kernels import SCHEDULES
 
 ROOT = Path(__file__).resolve().parents[2]
 GPU = {"name": "A GPU", "arch": 90, "torch": "2", "gpus_of_torch": 1, "warp-lang": "1", "gpus_of_warp": 1}
@@ -174,11 +175,16 @@ def test_parts_without_their_requirements_are_left_out(monkeypatch):
     assert plan.obstacle(sections["kernels"], "cuda:1", 90) == ""
     assert plan.command("kernels", "cuda", False, 90)[-2:] == ["--arch", "90"]
     assert "--tiny" in plan.command("goals", "cpu", True, None)
+    assert plan.obstacle(sections["profiles"], "cpu", None) == "left out: ncu needs a GPU"
+    monkeypatch.setattr(plan, "path_of", lambda tool: None)
     monkeypatch.setattr(plan, "missing", lambda names: [name for name in names if name in lacking])
     lacking = ("jaxmarl", "tensorboard")
     obstacles = {name: plan.obstacle(part, "cuda", 90) for name, part in sections.items()}
     assert {name: line for name, line in obstacles.items() if line} == {
         "jaxmarl": "not installed: jaxmarl",
+        "profiles": "not installed: ncu",
+        "racecheck": "not installed: compute-sanitizer",
+        "synccheck": "not installed: compute-sanitizer",
         "training": "lacks tensorboard",
     }
     lacking = ("gymnasium", "pettingzoo")
@@ -203,18 +209,21 @@ def test_parts_fit_the_time_limit():
     assert sum(part.seconds for part in plan.PLAN) <= gpu_report.TOTAL <= 480 - 10
     order = [part.name for part in plan.PLAN]
     assert order[:2] == ["machine", "smoke"]
-    assert [(part.seconds, part.capped) for part in plan.PLAN[:2]] == [(60, True)] * 2
-    assert order.index("goals") < order.index("jaxmarl") < order.index("sweep")
+    assert [part.name for part in plan.PLAN if part.capped] == order[:2]
+    known = ("goals", "profiles", "blocks", "sweep", "training", "tests", "racecheck", "synccheck", "jaxmarl")
+    assert [name for name in order if name in known] == list(known)  # what decides most comes first
     assert min(part.seconds for part in plan.PLAN) > 2 * process.GRACE + 1  # less is never run
-    assert {*PARTS, "machine", "smoke", "kernels", "tests"} == set(order)
+    assert {*PARTS, *plan.SANITIZED, "machine", "smoke", "kernels", "profiles", "tests"} == set(order)
 
 
 @pytest.mark.slow
-def test_smoke_tests_exist():
-    words = [sys.executable, "-m", "pytest", "--collect-only", "-q", "-m", "gpu", *plan.SMOKE]
+def test_smoke_tests_and_sanitized_tests_exist():
+    sanitized = [name for names in plan.SANITIZED.values() for name in names if "::" in name]
+    names = [*plan.SMOKE, *sanitized]
+    words = [sys.executable, "-m", "pytest", "--collect-only", "-q", "-m", "gpu", *names]
     done = subprocess.run(words, cwd=ROOT, capture_output=True, text=True, check=False)
     assert done.returncode == 0, done.stdout
-    assert set(plan.SMOKE) == {line for line in done.stdout.splitlines() if "::" in line}
+    assert set(names) == {line for line in done.stdout.splitlines() if "::" in line}
 
 
 def test_gpu_peer_uses_the_loop_of_the_benchmarks(monkeypatch):
@@ -268,9 +277,12 @@ def test_outcomes_of_tests_are_read(lines):
 
 def test_kernels_of_every_environment_are_compiled_beforehand():
     ways = {(schedule, kind) for _, _, schedule, _, kind in kernels.tested()}
-    assert ways == {("fused", "cuda"), ("phased", "cuda"), ("play", "cuda"), ("fused", "cpu")}
+    assert ways == {*((schedule, "cuda") for schedule in (*SCHEDULES, "play")), ("fused", "cpu")}
     assert {env_id for env_id, *_ in kernels.tested()} == set(list_envs())
-    assert ("SimpleTag-v0", {}, "fused", True, "cuda") in kernels.measured(Scale())
+    measured = kernels.measured(Scale())
+    assert len({(env_id, str(settings), schedule) for env_id, settings, schedule, *_ in measured}) == len(measured)
+    for env_id, schedule, _ in Scale().blocks:
+        assert (env_id, {}, schedule, True, "cuda") in measured
 
 
 def test_part_whose_measurements_all_failed_has_failed(stand_ins):

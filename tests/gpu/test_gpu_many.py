@@ -33,13 +33,20 @@ def test_cells_cpu_equals_gpu(schedule):
     assert_close([cpu.state()], [gpu.state()])
 
 
-def test_cells_fused_equals_phased():
-    assert_schedules_agree(*(make(TAG, schedule=schedule, **CELLS) for schedule in ("fused", "phased")))
+def test_schedules_agree_with_cells():
+    assert_schedules_agree(*(make(TAG, schedule=schedule, **CELLS) for schedule in SCHEDULES.args[1]))
 
 
 @SCHEDULES
 def test_cells_in_random_play(schedule):
     assert_play_is_steps(*(make(TAG, schedule=schedule, reuse_buffers=True, **CELLS) for _ in range(2)))
+
+
+def test_blocks_of_several_warps_agree_with_a_launch_per_phase():
+    """The first test of barriers between warps: 105 agents are four of them."""
+    block, phased = (make_core(TAG, 40, "cuda", seed=0, fuse_fp=False, schedule=how) for how in ("block", "phased"))
+    assert block.block_dims["step"] == (128,)
+    assert_schedules_agree(block, phased)
 
 
 def test_cell_search_equals_brute_force():

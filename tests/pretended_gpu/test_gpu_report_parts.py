@@ -5,6 +5,7 @@ import json
 import pytest
 
 from benchmarks.gpu import facts, parts
+from gpu_envs.runtime.kernels import BLOCK_DIMS
 
 pytestmark = pytest.mark.usefixtures("gpu")
 
@@ -40,3 +41,8 @@ def test_parts_run_on_a_gpu(capsys, name):
             sizes = row["block_dims"]["step"]
             assert set(sizes) == {32}  # the batches are tiny
             assert len(sizes) == 1 or row["schedule"] == "phased"
+
+
+def test_part_of_blocks_has_a_row_per_size(capsys):
+    parts.main(["blocks", "--tiny"])
+    assert [row["block_dims"]["step"] for row in rows_of(capsys)] == [[size] for size in BLOCK_DIMS]
