@@ -17,8 +17,8 @@ SPILLS = ("spill_stores", "spill_loads")
 """Figures that must be 0, except in KNOWN_SPILLS."""
 KNOWN_SPILLS = ((MANY, "fused"), (MANY, ROLLOUT), ("GatherTradeBuild-v0", ROLLOUT))
 """Kernels that spill, by environment and schedule: with over 128 agents the phases of a fused kernel are functions, to
-which State and IO are copied. A GPU plays so many agents in blocks, unless `schedule="fused"` is given. The random rollout
-of GatherTradeBuild-v0 holds a whole step, which does not fit into the registers beside the loop."""
+which State and IO are copied. A GPU plays so many agents in blocks, unless `schedule="fused"` is given. The random
+rollout of GatherTradeBuild-v0 holds a whole step, which does not fit into the registers beside the loop."""
 
 
 def violations(recorded: Record, measured: Record) -> list[str]:

@@ -127,7 +127,7 @@ def test_profiled_kernels_belong_to_their_cases():
 
 def test_profile_without_its_kernels_is_refused_with_the_reason():
     denied = "==ERROR== ERR_NVGPUCTRPERM - The user does not have permission"
-    with pytest.raises(ValueError, match="expected 3 kernels, got 0 .*ERR_NVGPUCTRPERM"):
+    with pytest.raises(ValueError, match=r"expected 3 kernels, got 0 .*ERR_NVGPUCTRPERM"):
         list(profiles.rows(OUTPUT[: OUTPUT.index("==PROF== Dis")] + denied))
-    with pytest.raises(ValueError, match="expected 0 kernels, got 0 .*ERR_NVGPUCTRPERM"):
+    with pytest.raises(ValueError, match=r"expected 0 kernels, got 0 .*ERR_NVGPUCTRPERM"):
         list(profiles.rows(denied))

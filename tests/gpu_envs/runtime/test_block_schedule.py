@@ -88,23 +88,23 @@ def test_blocks_have_a_thread_per_agent_up_to_the_largest_block(agents, size):
 
 
 class Lanes:
-    """Threads that play a block on the CPU, one at a time: each runs up to the next barrier, then the following one.
+    """Threads that play a block on the CPU, one at a time: each runs up to the next barrier, then the following one."""
 
-    Args:
-        count: Number of threads.
-        order: Order in which they run between barriers, of ``thread_orders``.
-    """
-
-    def __init__(self, count=1, order=USUAL):
-        factor, shift = permutation(order, count)
-        self.count = count
-        self._lanes = [(turn * factor + shift) % count for turn in range(count)]
+    def __init__(self):
         self._thread = threading.local()
-        self._waiting = [threading.Semaphore(0) for _ in self._lanes]
 
-    def run(self, play):
-        """Let all threads run a function, and return the number of barriers that each has passed."""
-        self._passed = [0] * self.count
+    def run(self, play, count, order):
+        """Let threads run a function, and return the number of barriers that each has passed.
+
+        Args:
+            play: Function.
+            count: Number of threads.
+            order: Order in which they run between barriers, of ``thread_orders``.
+        """
+        factor, shift = permutation(order, count)
+        self.count, self._passed = count, [0] * count
+        self._lanes = [(turn * factor + shift) % count for turn in range(count)]
+        self._waiting = [threading.Semaphore(0) for _ in self._lanes]
 
         def run_lane(turn):
             self._thread.turn = turn
@@ -142,12 +142,8 @@ class Lanes:
         return 0
 
 
-ALONE = Lanes()
-block = [ALONE]  # the threads that run now
-CALLBACKS = [
-    ctypes.CFUNCTYPE(ctypes.c_int)(function)
-    for function in (lambda: block[0].lane(), lambda: block[0].lanes(), lambda: block[0].barrier())
-]
+BLOCK = Lanes()
+CALLBACKS = [ctypes.CFUNCTYPE(ctypes.c_int)(function) for function in (BLOCK.lane, BLOCK.lanes, BLOCK.barrier)]
 CALLS = [f"((signed (*)()){ctypes.cast(callback, ctypes.c_void_p).value}ull)();" for callback in CALLBACKS]
 
 
@@ -168,6 +164,8 @@ def subject_of(host, **settings):
     return Subject("Small-v0", config, host.build(config), worlds=2, steps=40)
 
 
+BLOCKS = ((2, USUAL), (3, REVERSED), (4, REVERSED), *((8, order) for order in PERMUTATIONS))
+"""Sizes of blocks, and the order in which their threads run."""
 CASES = {
     "toy": lambda: subject_of(toy, num_agents=5),
     "turns": lambda: subject_of(turns),
@@ -192,17 +190,14 @@ def test_no_order_of_threads_between_barriers_matters(case, monkeypatch, tmp_pat
     phases = step_phases(d.rules, in_slots=True)
     started = 0
     for t in range(subject.steps):
-        threads = Lanes(*((2, USUAL), (3, REVERSED), (4, REVERSED), *((8, order) for order in PERMUTATIONS))[t % 5])
         for both in (fused, core):
             both.sample_actions()
         fused._launcher.run("step")
-        block[0] = threads
-        passed = threads.run(step.launch)
-        block[0] = ALONE
-        state = core.get_state()
+        passed = BLOCK.run(step.launch, *BLOCKS[t % len(BLOCKS)])
         restarts = int(core._io["restart"].sum())
         started += restarts
-        assert set(passed) == {2 * len(phases.play) + restarts * len(phases.start)}
+        assert set(passed) == {subject.worlds * len(phases.play) + restarts * len(phases.start)}
+        state = core.get_state()
         for name, tensor in fused.get_state().items():
             assert torch.equal(tensor, state[name]), (t, name)
-    assert 0 < started < 2 * subject.steps
+    assert 0 < started < subject.worlds * subject.steps
