@@ -32,7 +32,7 @@ class BenchOptions(DeviceOptions, EnvOptions):
     num_threads: OptionalInt = setting(None, ge=1, le=MAX_INT)
     """Number of CPU threads. Default: chosen from the number of cores and environments."""
     schedule: OptionalStr = setting(None, choices=("fused", "block", "phased"))
-    """Kernels per step: "fused" and "block" are one, "phased" is one per phase. Default: chosen by agents and device."""
+    """Kernels per step: "fused" and "block": one; "phased": one per phase. Default: chosen by agents and device."""
     seconds: float = setting(1.0, gt=0)
     """Duration of the measurement of each API [s]."""
 

@@ -13,6 +13,7 @@ from small_environments import SMALL, SPECIAL
 import warp_kernels
 from gpu_envs.definition.registry import find
 from gpu_envs.errors import ConfigError
+from gpu_envs.runtime import kernels
 from gpu_envs.runtime.kernels import choose_schedule, kernel_program, rollout_kernel
 from gpu_envs.testing import compile_for_cuda
 from gpu_envs.utils.settings import build_config
@@ -26,7 +27,7 @@ from warp_kernels.networks.tile_memory import shared_bytes
 from warp_kernels.networks.tiles import build_tile_forward, build_tile_gradient
 
 pytestmark = pytest.mark.optimized  # without optimization NVIDIA's compiler takes four times as long
-SCHEDULES = pytest.mark.parametrize("schedule", ["fused", "phased"])
+SCHEDULES = pytest.mark.parametrize("schedule", kernels.SCHEDULES)
 H100 = 90
 
 

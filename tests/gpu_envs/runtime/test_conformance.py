@@ -18,11 +18,11 @@ def differ(left, right, rows=slice(None)):
     return any(not torch.equal(a[n][rows], b[n][rows]) for a, b in zip(left, right, strict=True) for n in names)
 
 
-def compare_schedules(env_id, small_core, autoreset):
+def compare_schedules(env_id, small_core, autoreset, schedule="phased"):
     """Compare over many chaotic steps and several episodes, bit for bit."""
-    fused, phased = (small_core(env_id, 33, schedule=s, autoreset=autoreset) for s in ("fused", "phased"))
-    assert_same(play(fused, 40), play(phased, 40))
-    left, right = fused.get_state(), phased.get_state()
+    fused, other = (small_core(env_id, 33, schedule=s, autoreset=autoreset) for s in ("fused", schedule))
+    assert_same(play(fused, 40), play(other, 40))
+    left, right = fused.get_state(), other.get_state()
     for name in left:
         assert torch.equal(left[name], right[name]), name
 
@@ -35,6 +35,12 @@ def test_fused_equals_phased(env_id, small_core):
 @pytest.mark.parametrize("autoreset", ["next_step", "disabled"])
 def test_fused_equals_phased_with_other_resets(env_id, small_core, autoreset):
     compare_schedules(env_id, small_core, autoreset)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("autoreset", ["same_step", "next_step", "disabled"])
+def test_fused_equals_block(env_id, small_core, autoreset):
+    compare_schedules(env_id, small_core, autoreset, "block")
 
 
 @pytest.mark.parametrize("env_id", MOSTLY_SLOW)
