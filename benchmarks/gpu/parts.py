@@ -121,8 +121,8 @@ def many_agents(device: torch.device, scale: Scale) -> Rows:
                 "TagContinuous-v0", worlds, device, ("copied", "eager"), scale.seconds, config=config
             )
             free(device)
-        for schedule, most in (("fused", 100), ("phased", MAX_BLOCK_AGENTS)):  # where the GPU would take another one
-            if MAX_FUSED_AGENTS < agents <= most:
+        for schedule, limit in (("fused", 100), ("phased", MAX_BLOCK_AGENTS)):  # where the GPU would take another one
+            if MAX_FUSED_AGENTS < agents <= limit:
                 yield from throughputs(
                     "TagContinuous-v0", many, device, ("copied",), scale.seconds, schedule=schedule, config=config
                 )

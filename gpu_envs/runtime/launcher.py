@@ -165,8 +165,8 @@ class KernelLauncher:
     def record_launch(self, kernel: Any, dim: tuple[int, int], inputs: Sequence[Any], over: str | int) -> Any:
         """Record a launch of a kernel that runs over an index set of every world, in blocks of the size for it."""
         # Kernels of one block per world name the size for which Warp compiles anyway.
-        named = BLOCK_DIMS[-1] if over == BLOCK and self.device.is_cuda else None
-        command = record_kernel(kernel, dim, inputs, self.device, named)
+        compiled_dim = BLOCK_DIMS[-1] if over == BLOCK and self.device.is_cuda else None
+        command = record_kernel(kernel, dim, inputs, self.device, compiled_dim)
         if self.device.is_cuda:
             # wp.launch(block_dim=) would compile the module once per size, into equal code: only tile operations depend
             # on the size, and rules have none. Kernels compiled for the largest blocks run in smaller ones.

@@ -44,7 +44,9 @@ def test_cells_in_random_play(schedule):
 
 def test_blocks_of_several_warps_agree_with_a_launch_per_phase():
     """The first test of barriers between warps: 105 agents are four of them."""
-    block, phased = (make_core(TAG, 40, "cuda", seed=0, fuse_fp=False, schedule=how) for how in ("block", "phased"))
+    block, phased = (
+        make_core(TAG, 40, "cuda", seed=0, fuse_fp=False, schedule=schedule) for schedule in ("block", "phased")
+    )
     assert block.block_dims["step"] == (128,)
     assert_schedules_agree(block, phased)
 

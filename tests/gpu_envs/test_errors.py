@@ -310,7 +310,11 @@ def test_described_array_of_numpy_has_no_layout():
             "device: expected 'cpu', 'cuda' or 'cuda:N', got 1180591620717411303424",
         ),
         ({"device": True}, errors.DeviceError, "device: expected 'cpu', 'cuda' or 'cuda:N', got True"),
-        ({"schedule": np.zeros(2)}, errors.ConfigError, "schedule: expected one of 'fused', 'block', 'phased', or None"),
+        (
+            {"schedule": np.zeros(2)},
+            errors.ConfigError,
+            "schedule: expected one of 'fused', 'block', 'phased', or None",
+        ),
         ({"seed": 10**5000}, errors.ConfigError, r"seed: expected an int in \[-2\*\*63, 2\*\*64\)"),
         ({"reuse_buffers": np.bool_(True)}, None, ""),
     ],

@@ -188,16 +188,16 @@ def test_no_order_of_threads_between_barriers_matters(case, monkeypatch, tmp_pat
         core.reset()
     (step,) = core._launcher.launches("step")[0]
     phases = step_phases(d.rules, in_slots=True)
-    started = 0
+    starts = 0
     for t in range(subject.steps):
-        for both in (fused, core):
-            both.sample_actions()
+        for batch in (fused, core):
+            batch.sample_actions()
         fused._launcher.run("step")
-        passed = BLOCK.run(step.launch, *BLOCKS[t % len(BLOCKS)])
+        barriers = BLOCK.run(step.launch, *BLOCKS[t % len(BLOCKS)])
         restarts = int(core._io["restart"].sum())
-        started += restarts
-        assert set(passed) == {subject.worlds * len(phases.play) + restarts * len(phases.start)}
+        starts += restarts
+        assert set(barriers) == {subject.worlds * len(phases.play) + restarts * len(phases.start)}
         state = core.get_state()
         for name, tensor in fused.get_state().items():
             assert torch.equal(tensor, state[name]), (t, name)
-    assert 0 < started < subject.worlds * subject.steps
+    assert 0 < starts < subject.worlds * subject.steps

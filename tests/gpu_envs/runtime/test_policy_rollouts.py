@@ -5,6 +5,7 @@ import torch
 from rollout_cases import CASES, equal, log_probs_of, make_core, make_policies, network_outputs
 
 from gpu_envs.errors import ConfigError
+from gpu_envs.runtime.kernels import SCHEDULES
 from gpu_envs.runtime.rollout.kernel_policy import KernelPolicy
 from gpu_envs.runtime.rollout.policy_rollout import PolicyRollout
 from gpu_envs.runtime.rollout.trace import RolloutTrace
@@ -74,12 +75,13 @@ def test_continuous_actions_reach_the_environment_within_the_box():
 
 
 @pytest.mark.parametrize("case", [pytest.param(case, marks=[pytest.mark.slow] * (case != "turns")) for case in CASES])
-def test_phased_rollout_equals_the_fused_one(case):
+def test_rollouts_in_all_schedules_are_equal(case):
     traces = []
-    for schedule in ("fused", "phased"):
+    for schedule in SCHEDULES:
         core = make_core(case, schedule=schedule)
         traces.append(core.rollout(make_policies(core)[1], 12))
-    equal(*traces)
+    for trace in traces[1:]:
+        equal(traces[0], trace)
 
 
 def test_rollout_equals_shorter_ones_in_a_row():

@@ -82,7 +82,9 @@ def nim(monkeypatch):
     return register
 
 
-@pytest.mark.parametrize("schedule", ["fused", pytest.param("phased", marks=pytest.mark.slow)])
+@pytest.mark.parametrize(
+    "schedule", ["fused", *(pytest.param(how, marks=pytest.mark.slow) for how in ("block", "phased"))]
+)
 @pytest.mark.parametrize("kind", [pytest.param("masks in observe", marks=pytest.mark.slow), "masks apart"])
 def test_masks_with_the_observation_or_apart(nim, schedule, kind, monkeypatch):
     """With separate functions for masks and observations, steps are played without observing."""
