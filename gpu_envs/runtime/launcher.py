@@ -153,9 +153,10 @@ class KernelLauncher:
             for kernel, over, more in stages:
                 count = end - first
                 threads = 1 if self.device.is_cpu else count
-                lanes = 1 if self.device.is_cpu else self._block_dim_of(BLOCK)
-                sizes: dict[str | int, int] = {WORLD: 1, BLOCK: lanes}
-                dim = (threads, 1) if over == FUSED else (count, sizes.get(over, over))
+                items: Any = 1 if over == WORLD else over
+                if over == BLOCK:
+                    items = 1 if self.device.is_cpu else self._block_dim_of(over)
+                dim = (threads, 1) if over == FUSED else (count, items)
                 bounds = [first, end, threads] if over == FUSED else [first]
                 inputs = [*bounds, *more, params, state, io]
                 commands.append(self.record_launch(kernel, dim, inputs, over))
@@ -164,7 +165,7 @@ class KernelLauncher:
 
     def record_launch(self, kernel: Any, dim: tuple[int, int], inputs: Sequence[Any], over: str | int) -> Any:
         """Record a launch of a kernel that runs over an index set of every world, in blocks of the size for it."""
-        # Kernels of one block per world name the size for which Warp compiles anyway.
+        # A kernel of the block schedule depends on its blocks: the launch says that it has some, of Warp's usual size.
         compiled_dim = BLOCK_DIMS[-1] if over == BLOCK and self.device.is_cuda else None
         command = record_kernel(kernel, dim, inputs, self.device, compiled_dim)
         if self.device.is_cuda:
