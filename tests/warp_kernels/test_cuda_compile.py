@@ -1,6 +1,7 @@
 """Kernels of environments of every kind and of networks compile for CUDA, with or without a GPU on this machine."""
 
 import json
+import re
 
 import pytest
 import torch
@@ -19,6 +20,7 @@ from gpu_envs.testing import compile_for_cuda
 from gpu_envs.utils.settings import build_config
 from warp_kernels.framework.policies import Acting, PolicyKind
 from warp_kernels.framework.rollout import build_phased_rollout, build_rollout
+from warp_kernels.framework.step import step_phases
 from warp_kernels.framework.tile_acting import build_tile_outputs
 from warp_kernels.networks.advantages import build_advantages
 from warp_kernels.networks.mlp import Mlp
@@ -85,6 +87,18 @@ def test_unknown_architecture_is_refused():
 @pytest.mark.parametrize("env_id", ["SimpleTag-v0", "TagContinuous-v0", *FEW])
 def test_all_of_it_compiles_for_the_newest_architecture(env_id, schedule, newest, tmp_path):
     assert_rules_compile(rules_of(env_id, {}), schedule, tmp_path, [newest])
+
+
+@pytest.mark.slow
+def test_block_kernels_have_a_barrier_per_phase_and_read_no_stale_data(tmp_path):
+    """The compiler neither merges nor copies barriers, and no load goes through the read-only cache."""
+    rules = rules_of("TagContinuous-v0", {})
+    module = kernel_program(rules, "block", True).module
+    (path,) = wp.compile_aot_module(module, device=None, arch=[H100], module_dir=tmp_path, use_ptx=True)
+    (block,) = re.findall(r"\.visible \.entry block_.*?(?=\.visible \.entry)", path.read_text(errors="ignore"), re.S)
+    parts = step_phases(rules, in_slots=True)
+    assert len(re.findall(r"\bbar\.sync|\bbarrier\.sync", block)) == len((*parts.play, *parts.renew, *parts.start))
+    assert "ld.global.nc" not in block
 
 
 @pytest.mark.slow
