@@ -98,13 +98,21 @@ class SkipsUpdates(Protocol):
         ...
 
 
-def replaced_method(learner: Any) -> str:
+ACTING = ("act", "observe")
+"""Methods of a learner that rollouts in kernels compute instead."""
+
+
+def replaced_method(learner: Any, names: tuple[str, ...] | None = None) -> str:
     """Return a method of a learner that kernels do not compute, or an empty string.
 
     The class that defines `kernel_methods` has the methods that they compute. A subclass, a class mixed into it, or the
     learner itself may replace them, and those of its rollout.
+
+    Args:
+        learner: The learner.
+        names: Methods that kernels compute; None: all `kernel_methods`.
     """
     base = next(cls for cls in type(learner).__mro__ if "kernel_methods" in vars(cls))
-    replaced = override_of(learner, base, base.kernel_methods)
+    replaced = override_of(learner, base, base.kernel_methods if names is None else names)
     replaced = replaced or override_of(learner.rollout, RolloutBuffer, STORES)
     return replaced and f"kernels compute {replaced}"

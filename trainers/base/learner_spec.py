@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, Literal
 
 import torch
 from gymnasium import spaces
@@ -14,6 +14,14 @@ from trainers.base.shard import Shard
 
 ENGINES = ("auto", "torch", "kernel")
 """Values of `engine`: kernels where they pay, never, or wherever they support the policy."""
+Part = Literal["rollouts", "gradients"]
+ENGINE_PARTS: dict[str, tuple[Part, ...]] = {
+    "torch": (),
+    "kernel": ("rollouts", "gradients"),
+    "rollouts kernel, gradients torch": ("rollouts",),
+    "rollouts torch, gradients kernel": ("gradients",),
+}
+"""Parts of a training that kernels compute, by the name of the engine in messages and checkpoints."""
 
 
 @dataclass(frozen=True)
@@ -102,10 +110,11 @@ class LearnerSpec:
         """Number of worlds of all processes."""
         return self.num_envs if self.shard is None else self.shard.num_envs_total
 
-    def reason_for_torch(self, unsupported: str, unprofitable: Callable[[], str]) -> str:
-        """Return why PyTorch computes rollouts and gradients of this learner, or an empty string if kernels do.
+    def reason_for_torch(self, part: Part, unsupported: str, unprofitable: Callable[[], str]) -> str:
+        """Return why PyTorch computes a part of this learner's training, or an empty string if kernels do.
 
         Args:
+            part: Rollouts or gradients.
             unsupported: Why kernels do not support the learner; "": they do.
             unprofitable: Returns why "auto" does not take kernels; "": it does.
 
@@ -119,5 +128,5 @@ class LearnerSpec:
         if unsupported or self.engine == "kernel":
             return unsupported
         if self.recorded_engine:
-            return "as recorded" if self.recorded_engine == "torch" else ""
+            return "" if part in ENGINE_PARTS[self.recorded_engine] else "as recorded"
         return unprofitable()

@@ -54,8 +54,9 @@ def engine_text(engines: Mapping[str, str], reasons: Mapping[str, str]) -> str:
     """Return the engines of learners by policy as text, with the reasons why PyTorch is the engine."""
     texts = {name: f"{engine} ({reasons[name]})" if reasons[name] else engine for name, engine in engines.items()}
     if len(set(texts.values())) == 1:
-        return f"engine {next(iter(texts.values()))}"
-    return "engines " + " ".join(f"{name}={text}" for name, text in texts.items())
+        text = next(iter(texts.values()))
+        return text if text.startswith("rollouts") else f"engine {text}"
+    return "engines " + "; ".join(f"{name}={text}" for name, text in texts.items())
 
 
 def print_end_by_signal(results: Sequence[TrainResult], saved: str, folder: Path) -> None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import dataclasses
 import operator
 import weakref
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cache
 from typing import Any
@@ -56,17 +56,34 @@ def policy_kind(spec: Mapping[str, Any], head: Head, explores: bool = False) -> 
     return _kind(mlp, name, sizes, bounded, explores)
 
 
+class PackedPolicy:
+    """Weights of a learner's policy, packed in place for rollouts in kernels."""
+
+    def __init__(self, learner: PolicyModules, explores: bool = False) -> None:
+        """Allocate a row of weights; `explores` as in `policy_kind`."""
+        self.kind: PolicyKind = policy_kind(learner.spec, learner.head, explores)
+        self.weights: torch.Tensor = torch.zeros(self.kind.mlp.row_size, device=learner.normalizer.mean.device)
+
+    @torch.no_grad()
+    def pack(self, learner: PolicyModules, seed: int, exploration: Iterable[torch.Tensor] = ()) -> KernelPolicy:
+        """Return the policy with the learner's present weights, and scalars of its exploration."""
+        parameters = torch.cat([tensor.float().flatten() for tensor in (*_tensors(learner), *exploration)])
+        pack_networks(self.weights, self.kind.mlp, parameters, learner.normalizer.mean, learner.normalizer.var)
+        return KernelPolicy(self.kind, self.weights, seed)
+
+
 def unsupported(policy: PolicyModules, explores: bool = False) -> str:
-    """Return why kernels do not support the modules of a policy or learner, or an empty string."""
+    """Return why kernels do not support the modules of a policy or learner on its device, or an empty string."""
     if policy.spec["network"] != "mlp":
         return f"network: expected 'mlp', got {policy.spec['network']!r}"
     if reason := changed_module(policy):
         return reason
     try:
-        policy_kind(policy.spec, policy.head, explores)
+        mlp = policy_kind(policy.spec, policy.head, explores).mlp
     except ValueError as error:
         return str(error)
-    return ""
+    device = policy.normalizer.mean.device
+    return "" if fits_device(mlp, device) else f"hidden_sizes: expected layers that fit the shared memory of {device}"
 
 
 def acts_in_kernels(policy: object, device: torch.device, engine: str = "kernel") -> bool:
@@ -123,7 +140,7 @@ def _parameters(policy: Policy) -> torch.Tensor:
     return torch.cat([tensor.flatten() for tensor in _tensors(policy)])
 
 
-def _tensors(policy: Policy) -> list[torch.Tensor]:
+def _tensors(policy: PolicyModules) -> list[torch.Tensor]:
     extra = [policy.head.log_std] if isinstance(policy.head, GaussianHead) else []
     return [*policy.actor.parameters(), *extra]
 

@@ -11,6 +11,7 @@ from torch import Tensor
 
 from gpu_envs.errors import ConfigError
 from gpu_envs.runtime.core import Core, observations_before_autoreset
+from gpu_envs.runtime.rollout.kernel_policy import KernelPolicy
 from gpu_envs.utils.agent_rows import rows_index
 from trainers.algorithms import algorithm_specs
 from trainers.algorithms.learner import STORES, CentralInput, Learner
@@ -42,6 +43,11 @@ class PolicyAssignment:
     """Input of the learner's critic."""
     clock: DecisionClock | None = None
     """Clock of decisions; None: the agents decide at every step."""
+
+    def kernel_policy(self) -> KernelPolicy | None:
+        """Return the learner's policy for rollouts in kernels, or None if it has none."""
+        make_policy = getattr(self.learner, "kernel_policy", None)
+        return None if make_policy is None else make_policy()
 
     def policy(self) -> Policy:
         """Return a frozen copy of the present policy, which knows its clock."""

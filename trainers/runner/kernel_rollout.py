@@ -11,7 +11,6 @@ import torch
 from gpu_envs.errors import ConfigError
 from gpu_envs.runtime.core import Core
 from gpu_envs.runtime.rollout.kernel_policy import KernelPolicy
-from gpu_envs.runtime.rollout.packed_weights import fits_device
 from gpu_envs.runtime.rollout.policy_rollout import PolicyRollout
 from gpu_envs.runtime.rollout.trace import RolloutTrace
 from trainers.base.agent_group import AgentGroup, agent_rows_of
@@ -110,22 +109,26 @@ def make_kernel_rollout(
     assignments: Mapping[str, PolicyAssignment],
     opponents: Opponents | None = None,
 ) -> KernelRollout | None:
-    """Return the rollouts in kernels, or None if the policy of a learner does not act in kernels.
+    """Return the rollouts in kernels, or None if they are played step by step, see `reason_for_steps`.
 
     Raises:
         ConfigError: The engine is "kernel", and the environment has no rules for kernels.
     """
     if config.engine == "kernel" and not isinstance(core, Core):
         raise ConfigError(f"{core.id}: engine = 'kernel': expected an environment with rules for kernels; use 'auto'")
-    policies = {}
-    for name, assignment in assignments.items():
-        make_policy = getattr(assignment.learner, "kernel_policy", None)
-        policy = None if make_policy is None or assignment.clock is not None else make_policy()
-        if policy is None:
-            return None
-        policies[name] = policy
-    if not isinstance(core, Core):
+    if reason_for_steps(core, assignments):
         return None
-    if not all(fits_device(policy.kind.mlp, core.device) for policy in policies.values()):
-        return None
+    policies = {name: assignment.kernel_policy() for name, assignment in assignments.items()}
     return KernelRollout(config, core, assignments, policies, opponents)
+
+
+def reason_for_steps(core: Core, assignments: Mapping[str, PolicyAssignment]) -> str:
+    """Return why rollouts are played step by step although kernels support a policy; "" if kernels play them."""
+    if not isinstance(core, Core):
+        return "an environment without rules for kernels"
+    for name, assignment in assignments.items():
+        if assignment.clock is not None:
+            return f"{name} decides every {assignment.clock.interval} steps"
+        if assignment.kernel_policy() is None:
+            return f"PyTorch acts as {name}"
+    return ""

@@ -13,6 +13,7 @@ from gpu_envs.runtime.core import Core
 from trainers.algorithms.learner import SkipsUpdates
 from trainers.algorithms.on_policy.kernel_engine import KernelEngine
 from trainers.base.gradients import LOCAL_REDUCER, GradientReducer
+from trainers.base.learner_spec import ENGINE_PARTS
 from trainers.base.serialization import check_tensors
 from trainers.base.shard import Shard
 from trainers.base.state import State, select_prefix
@@ -21,6 +22,7 @@ from trainers.distributed.sharded_reducer import reducer_for
 from trainers.models.policy import Policy
 from trainers.runner.agent_assignment import PolicyAssignment, assign_policies
 from trainers.runner.early_stopping import check_finite_training, largest_magnitude
+from trainers.runner.kernel_rollout import reason_for_steps
 
 ENV_AXES = {"hidden_state": 0, "pending": 0, "carried": 0, "decisions": 0, "replay": 1}
 """Axis of the environments in the per-environment entries of a learner's state, by the first part of their names."""
@@ -58,6 +60,7 @@ class LearnerGroup:
         self.resumes_episodes: bool = core.resumes_episodes
         anneal_parameters(core, config.anneal, sys.maxsize)  # the environment must accept the last values, too
         anneal_parameters(core, config.anneal, 0)  # before the first reset
+        self.core: Core = core
         self.device: torch.device = core.device
         self.assignments: dict[str, PolicyAssignment] = assign_policies(
             config, core, policies, shard, num_trainings, engines
@@ -79,18 +82,33 @@ class LearnerGroup:
         return any(isinstance(engine, KernelEngine) for engine in engines)
 
     @property
+    def reason_for_steps(self) -> str:
+        """Why rollouts are played step by step although kernels support a policy, or an empty string."""
+        actors = self.config.actor_device
+        if actors is not None and torch.device(actors).type != self.device.type:
+            return f"actors on {actors}"
+        return reason_for_steps(self.core, self.assignments)
+
+    @property
     def engines(self) -> dict[str, str]:
-        """Engine of every learner by policy: "kernel" if it acts in kernels, else "torch"."""
-        policies = {name: getattr(a.learner, "kernel_policy", lambda: None) for name, a in self.assignments.items()}
-        return {name: "torch" if make() is None else "kernel" for name, make in policies.items()}
+        """Engine of every learner by policy, see `ENGINE_PARTS`."""
+        has_kernels = not self.reason_for_steps
+        names = {frozenset(parts): name for name, parts in ENGINE_PARTS.items()}
+        engines = {}
+        for name, assignment in self.assignments.items():
+            has_gradients = isinstance(getattr(assignment.learner, "engine", None), KernelEngine)
+            engines[name] = names[frozenset(["rollouts"] * has_kernels + ["gradients"] * has_gradients)]
+        return engines
 
     @property
     def reasons_for_torch(self) -> dict[str, str]:
-        """Reasons by policy why PyTorch computes its rollouts and gradients; "" for kernels."""
+        """Reasons by policy why PyTorch computes rollouts, gradients or both; "" for kernels."""
         if self.config.precision != "float32":
             return dict.fromkeys(self.assignments, f"precision {self.config.precision}")
-        none = f"no kernels for {self.config.algorithm}"
-        return {name: getattr(a.learner, "reason_for_torch", none) for name, a in self.assignments.items()}
+        none, steps = f"no kernels for {self.config.algorithm}", self.reason_for_steps
+        reasons = {name: getattr(a.learner, "reason_for_torch", none) for name, a in self.assignments.items()}
+        acts = {name: a.kernel_policy() is not None for name, a in self.assignments.items()}
+        return {name: steps if steps and acts[name] else reason for name, reason in reasons.items()}
 
     def set_reducer(self, reducer: GradientReducer) -> None:
         """Set the gradient reducer of all learners."""

@@ -7,7 +7,7 @@ import torch
 
 from gpu_envs.errors import ConfigError
 from trainers.algorithms import algorithm_specs
-from trainers.algorithms.on_policy.kernel_engine import KernelEngine, unprofitable
+from trainers.algorithms.on_policy.kernel_engine import KernelEngine, unprofitable, unprofitable_rollouts
 from trainers.algorithms.on_policy.torch_engine import TorchEngine
 from trainers.config.train_config import TrainConfig, make_train_core
 from trainers.runner.agent_assignment import assign_policies
@@ -151,13 +151,17 @@ def test_auto_compiles_kernels_for_long_trainings_only(steps, kind):
     assert all(isinstance(assignment.learner.engine, kind) for assignment in assignments.values())
 
 
-def test_auto_takes_pytorch_on_a_gpu():
-    """Kernels were not measured there."""
+def test_auto_takes_kernels_for_rollouts_only_on_a_gpu():
+    """Gradients in kernels were not measured there."""
     learner = collected(config_of("discrete")).assignments["agent"].learner
-    spec = dataclasses.replace(learner.learner_spec, total_steps=10**9)
-    assert unprofitable(learner.net, learner.config, spec) == ""
+    arguments, spec = (learner.net, learner.config), dataclasses.replace(learner.learner_spec, total_steps=10**9)
+    assert unprofitable(*arguments, spec) == ""
+    assert unprofitable_rollouts(*arguments, spec) == "PyTorch's gradients take most of the time"
     on_gpu = dataclasses.replace(spec, device="cuda")
-    assert unprofitable(learner.net, learner.config, on_gpu) == "kernels are not measured on cuda"
+    assert unprofitable(*arguments, on_gpu) == "gradients in kernels are not measured on cuda"
+    assert unprofitable_rollouts(*arguments, on_gpu) == ""
+    short = dataclasses.replace(on_gpu, total_steps=100)
+    assert unprofitable(*arguments, short) == unprofitable_rollouts(*arguments, short) == "a short training"
 
 
 @pytest.mark.parametrize("case", ["turns", pytest.param("leaving", marks=pytest.mark.slow)])

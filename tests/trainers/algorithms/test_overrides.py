@@ -7,11 +7,13 @@ import pytest
 
 from trainers.algorithms import algorithm_specs
 from trainers.algorithms.algorithm_specs import ALGORITHMS
-from trainers.algorithms.learner import replaced_method
+from trainers.algorithms.learner import ACTING, replaced_method
+from trainers.algorithms.on_policy.actor_critic_learner import ActorCriticLearner
 from trainers.config.train_config import TrainConfig
 from trainers.runner.trainer import Trainer
 
 FEW = {"rollout_length": 8, "hidden_sizes": (8, 8), "learning_starts": 16, "batch_size": 8, "replay_size": 64}
+LEARNER = "trainers.algorithms.on_policy.actor_critic_learner"
 KERNELS = ("ppo", "ippo", "a2c", "dqn", "iql", "td3", "ddpg", "sac")
 """Algorithms with kernels for the settings of this test."""
 
@@ -70,3 +72,14 @@ def test_override_of_every_method_takes_effect_under_auto(algorithm, tmp_path, m
     (learner, *_), called = train(algorithm, "auto", used - computed, tmp_path / "auto", monkeypatch)
     assert (learner.reason_for_torch == "") == (algorithm in KERNELS)
     assert used - computed <= called
+    if not isinstance(learner, ActorCriticLearner):
+        return
+    monkeypatch.setattr(f"{LEARNER}.unprofitable", lambda *_: "as on a GPU")
+    monkeypatch.setattr(f"{LEARNER}.unprofitable_rollouts", lambda *_: "")
+    (learner, *_), called = train(algorithm, "auto", used - set(ACTING), tmp_path / "rollouts", monkeypatch)
+    assert learner.reason_for_torch
+    assert (learner.kernel_policy() is None) == (algorithm == "mappo")
+    assert used - set(ACTING) <= called
+    for name in ACTING:
+        kind_of_user = type("Mine", (kind,), {name: counting(kind, name, set())})
+        assert kind_of_user(learner.config, learner.learner_spec).kernel_policy() is None

@@ -4,21 +4,15 @@ from __future__ import annotations
 
 from functools import cached_property
 
-import torch
-from torch import Tensor
-
 from gpu_envs.errors import ConfigError
 from gpu_envs.runtime.rollout.kernel_policy import KernelPolicy
-from gpu_envs.runtime.rollout.packed_weights import pack_networks
 from trainers.algorithms.learner import replaced_method
 from trainers.algorithms.off_policy.replay_learner import ReplayLearner
 from trainers.base.learner_spec import LearnerSpec
-from trainers.models.kernel_networks import policy_kind, unsupported
+from trainers.models.kernel_networks import PackedPolicy, unsupported
 
 MIN_STEPS = 50_000
 """Fewest steps per world for which "auto" compiles kernels, which takes seconds; each step saves 0.2 ms or more."""
-MEASURED_DEVICES = ("cpu",)
-"""Types of devices on which rollouts in kernels are known to be faster, see docs/guides/benchmark.md."""
 
 
 class KernelActing(ReplayLearner):
@@ -42,14 +36,12 @@ class KernelActing(ReplayLearner):
         if self.central_input is not None:
             reason = "critics: expected those of single agents, got those of all agents"
         spec = self.learner_spec
-        return spec.reason_for_torch(reason or replaced_method(self), lambda: _unprofitable(spec))
+        return spec.reason_for_torch("rollouts", reason or replaced_method(self), lambda: _unprofitable(spec))
 
     @cached_property
-    def _packed_weights(self) -> Tensor:
-        size = policy_kind(self.spec, self.head, explores=True).mlp.row_size
-        return torch.zeros(size, device=self.normalizer.mean.device)
+    def _packed_policy(self) -> PackedPolicy:
+        return PackedPolicy(self, explores=True)
 
-    @torch.no_grad()
     def kernel_policy(self) -> KernelPolicy | None:
         """Return the exploring policy for rollouts in kernels, with the present weights packed in place.
 
@@ -62,16 +54,10 @@ class KernelActing(ReplayLearner):
             return None
         if reason := replaced_method(self):
             raise ConfigError(f"engine: {reason}, which came after their choice; set engine = 'torch'")
-        parts = [*self.actor.parameters(), *(getattr(self, name) for name in self.exploration)]
-        parameters = torch.cat([part.float().flatten() for part in parts])
-        kind, normalizer = policy_kind(self.spec, self.head, explores=True), self.normalizer
-        pack_networks(self._packed_weights, kind.mlp, parameters, normalizer.mean, normalizer.var)
-        return KernelPolicy(kind, self._packed_weights, self.generator.initial_seed())
+        exploration = [getattr(self, name) for name in self.exploration]
+        return self._packed_policy.pack(self, self.generator.initial_seed(), exploration)
 
 
 def _unprofitable(spec: LearnerSpec) -> str:
     """Return why kernels make a training longer, with the time to compile them; an empty string if they do not."""
-    device = torch.device(spec.device).type
-    if device not in MEASURED_DEVICES:
-        return f"kernels are not measured on {device}"
     return "" if spec.total_steps * spec.num_trainings / spec.num_envs_total >= MIN_STEPS else "a short training"

@@ -13,10 +13,10 @@ from torch import Tensor
 from gpu_envs.errors import ConfigError
 from gpu_envs.runtime.kernels import available_cores
 from gpu_envs.runtime.rollout.kernel_policy import KernelPolicy
-from trainers.algorithms.learner import CentralInput, replaced_method
+from trainers.algorithms.learner import ACTING, CentralInput, replaced_method
 from trainers.algorithms.on_policy.actor_critic import ActorCritic, ActorCriticConfig
 from trainers.algorithms.on_policy.advantages import ValuedPolicy, forward_batch, minibatch, row_batch, sequence_batch
-from trainers.algorithms.on_policy.kernel_engine import KernelEngine, unprofitable
+from trainers.algorithms.on_policy.kernel_engine import KernelEngine, unprofitable, unprofitable_rollouts
 from trainers.algorithms.on_policy.objective import Minibatch, Objective
 from trainers.algorithms.on_policy.torch_engine import Divisor, TorchEngine
 from trainers.base.captured_updates import CapturedUpdates, weak_method
@@ -28,7 +28,7 @@ from trainers.base.transition import Transition
 from trainers.buffers.recurrent_state import RecurrentState
 from trainers.buffers.rollout_buffer import RolloutBuffer
 from trainers.models.action_heads import Head
-from trainers.models.kernel_networks import unsupported
+from trainers.models.kernel_networks import PackedPolicy, unsupported
 from trainers.models.networks import Network
 from trainers.models.normalization import ObservationNormalizer
 from trainers.models.overrides import changed_network, override_of
@@ -88,7 +88,7 @@ class ActorCriticLearner(ABC):
 
     @cached_property
     def reason_for_torch(self) -> str:
-        """Why PyTorch computes rollouts and gradients; an empty string if kernels do.
+        """Why PyTorch computes gradients; an empty string if kernels compute them, and act.
 
         It is determined at its first use, after the constructors of subclasses.
 
@@ -96,21 +96,37 @@ class ActorCriticLearner(ABC):
             ConfigError: The engine is "kernel", and kernels do not support the learner.
         """
         spec = self.learner_spec
-        return spec.reason_for_torch(self._unsupported(), lambda: unprofitable(self.net, self.config, spec))
+        return spec.reason_for_torch(
+            "gradients", self._unsupported(), lambda: unprofitable(self.net, self.config, spec)
+        )
+
+    @cached_property
+    def reason_to_act_in_torch(self) -> str:
+        """Why PyTorch acts; an empty string if kernels do. It is determined as `reason_for_torch` is."""
+        spec = self.learner_spec
+        if not self.reason_for_torch:
+            return ""
+        return spec.reason_for_torch(
+            "rollouts", self._unsupported_acting(), lambda: unprofitable_rollouts(self.net, self.config, spec)
+        )
 
     def _unsupported(self) -> str:
         """Return why kernels do not support loss, networks, estimates and settings, or an empty string."""
         if reason := self.objective.reason_for_torch:
             return reason
-        if self.central_input is not None:
-            return "critic_input: expected 'obs', got 'state'"
         if override_of(self.config, ActorCriticConfig, ("estimate",)):
             return "algorithm: expected advantages by GAE, as those of ppo and a2c, got others"
-        if reason := unsupported(self):
+        if reason := self._unsupported_acting():
             return reason
         if not all(parameter.requires_grad for parameter in self.net.parameters()):
             return "networks: expected that all parameters are trained, got frozen ones"
         return changed_network("critic", self.net.critic, self.spec, 1) or replaced_method(self)
+
+    def _unsupported_acting(self) -> str:
+        """Return why kernels do not act as this learner does, or store what its update reads; or an empty string."""
+        if self.central_input is not None:
+            return "critic_input: expected 'obs', got 'state'"
+        return unsupported(self) or replaced_method(self, ACTING)
 
     @cached_property
     def engine(self) -> TorchEngine | KernelEngine:
@@ -165,10 +181,14 @@ class ActorCriticLearner(ABC):
         Raises:
             ConfigError: The engine is kernels, and a method that they compute was replaced after they were chosen.
         """
+        reason = ""
         if isinstance(self.engine, KernelEngine):
             is_first = self.objective is self.engine.objective
-            if reason := replaced_method(self) if is_first else "kernels compute another objective":
-                raise ConfigError(f"engine: {reason}, which came after their choice; set engine = 'torch'")
+            reason = replaced_method(self) if is_first else "kernels compute another objective"
+        elif not self.reason_to_act_in_torch:
+            reason = replaced_method(self, ACTING)
+        if reason:
+            raise ConfigError(f"engine: {reason}, which came after their choice; set engine = 'torch'")
         self.engine.optimizer = self.optimizer
 
     @torch.no_grad()
@@ -300,9 +320,15 @@ class ActorCriticLearner(ABC):
             self.engine.invalidate()
 
     def kernel_policy(self) -> KernelPolicy | None:
-        """Return the policy for rollouts in kernels with the present weights; None if the engine is PyTorch."""
-        if not isinstance(self.engine, KernelEngine):
+        """Return the policy for rollouts in kernels with the present weights; None if PyTorch acts."""
+        if self.reason_to_act_in_torch:
             return None
         self._check_engine()
-        self.engine.pack()
-        return self.engine.policy(self.generator.initial_seed())
+        if isinstance(self.engine, KernelEngine):
+            self.engine.pack()
+            return self.engine.policy(self.generator.initial_seed())
+        return self._packed_policy.pack(self, self.generator.initial_seed())
+
+    @cached_property
+    def _packed_policy(self) -> PackedPolicy:
+        return PackedPolicy(self)
