@@ -27,11 +27,14 @@ Rows = Iterator[dict[str, Any]]
 MILLION = 1 << 20
 
 
+HYBRID = "training with rollouts in kernels"
+"""Mode of trainings with policies in kernels and gradients by PyTorch."""
 IN_KERNELS = "training in kernels"
 """Mode of trainings with policies and gradients in kernels."""
 TRAINING_MODES: dict[str, dict[str, Any]] = {
     "training": {"cuda_graph": True, "engine": "torch"},
     "training without graphs": {"cuda_graph": False, "engine": "torch"},
+    HYBRID: {"cuda_graph": True, "engine": "auto"},
     IN_KERNELS: {"cuda_graph": True, "engine": "kernel"},
 }
 """Settings of a training by its mode."""
@@ -130,11 +133,11 @@ def many_agents(device: torch.device, scale: Scale) -> Rows:
 
 
 def training(device: torch.device, scale: Scale) -> Rows:
-    """Yield the speed of the trainer, updates included: with CUDA graphs, without, and with policies in kernels."""
+    """Yield the speed of the trainer, updates included: with CUDA graphs, without, and with kernels."""
     env_ids = ("SimpleTag-v0",) if scale is TINY else ("SimpleTag-v0", "TagContinuous-v0", "CartPole-v1")
     for env_id, mode in itertools.product(env_ids, TRAINING_MODES):
         yield from _training(env_id, mode, scale.training_worlds, device, scale)
-    for worlds, mode in itertools.product(() if scale is TINY else scale.headline, ("training", IN_KERNELS)):
+    for worlds, mode in itertools.product(() if scale is TINY else scale.headline, ("training", HYBRID, IN_KERNELS)):
         yield from _training("SimpleTag-v0", mode, worlds, device, scale)
 
 

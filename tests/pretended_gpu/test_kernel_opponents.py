@@ -9,6 +9,7 @@ from league.matchups.best_response import BestResponseTraining
 from league.matchups.matchup_distribution import MatchupDistribution
 from league.policies.random import RandomPolicy
 from pretended_gpu.runs import assert_equal_states, configuration, on_host
+from trainers.algorithms.on_policy import kernel_engine
 from trainers.models.kernel_networks import kernel_policies
 from trainers.runner.collector import Collector
 
@@ -35,9 +36,9 @@ def draw_of(pools):
     return MatchupDistribution.against(GAME, ROLE, chances)
 
 
-def make_training(extra=(), width=8):
+def make_training(extra=(), width=8, engine="kernel"):
     """Return a training against a random policy and `extra` ones."""
-    config = configuration(GAME.env_id, "ppo", "cuda:0", {"hidden_sizes": (width,)}, engine="kernel", num_envs=32)
+    config = configuration(GAME.env_id, "ppo", "cuda:0", {"hidden_sizes": (width,)}, engine=engine, num_envs=32)
     pools = {role: [RandomPolicy.of(GAME, role, device="cuda:0")] for role in GAME.roles}
     pools["player_1"] += extra
     return BestResponseTraining(GAME, draw_of(pools), pools, config)
@@ -49,8 +50,11 @@ def network(width=8):
 
 
 @pytest.mark.slow
-def test_league_rollout_is_captured_once_and_equals_one_without_graphs(gpu, captures):
-    runs = [make_training([network()]) for _ in range(2)]
+@pytest.mark.parametrize("engine", ["kernel", "auto"])
+def test_league_rollout_is_captured_once_and_equals_one_without_graphs(engine, gpu, captures, monkeypatch):
+    monkeypatch.setattr(kernel_engine, "MIN_TRAINING_OPERATIONS", 0)
+    runs = [make_training([network()], engine=engine) for _ in range(2)]
+    assert runs[0].learners.engines == {ROLE: "kernel" if engine == "kernel" else "rollouts kernel, gradients torch"}
     runs[1].collector.uses_cuda_graph = False  # its updates are captured
     for number in range(3):
         for run in runs:

@@ -21,6 +21,7 @@ from pretended_gpu.runs import (
     train,
 )
 from trainers.algorithms.algorithm_specs import ALGORITHMS
+from trainers.algorithms.on_policy import kernel_engine
 from trainers.base.captured_updates import CapturedUpdates
 from trainers.base.phase_timer import PhaseTimer
 from trainers.runner.trainer import Trainer
@@ -126,9 +127,9 @@ def test_rollout_without_a_graph_equals_the_cpu_and_does_not_wait(case, gpu, tmp
 # ---------------------------------------------------------------- captured updates
 
 
-def trainer_of(case, folder, device="cuda:0"):
+def trainer_of(case, folder, device="cuda:0", engine="torch"):
     env_id, algorithm, learner = case
-    return Trainer(configuration(env_id, algorithm, device, learner, eval_episodes=0), folder)
+    return Trainer(configuration(env_id, algorithm, device, learner, eval_episodes=0, engine=engine), folder)
 
 
 @pytest.mark.parametrize("case", parameters((PPO, *FIRST, *FURTHER)))
@@ -152,10 +153,19 @@ def test_host_does_not_wait_between_two_logs(case, gpu, tmp_path):
     assert events.synchronizations  # metrics are read
 
 
-@pytest.mark.parametrize("case", parameters((PPO, *FIRST)))
-def test_dropped_training_frees_its_graphs_and_environments_at_once(case, gpu, tmp_path):
+@pytest.mark.parametrize(
+    ("case", "engine"),
+    [
+        *(pytest.param(*p.values, "torch", marks=p.marks, id=p.id) for p in parameters((PPO, *FIRST))),
+        *(pytest.param(PPO, engine, marks=pytest.mark.slow, id=f"ppo-{engine}") for engine in ("kernel", "auto")),
+        pytest.param(("CartPole-v1", "dqn", {}), "kernel", marks=pytest.mark.slow, id="dqn-kernel"),
+    ],
+)
+def test_dropped_training_frees_its_graphs_and_environments_at_once(case, engine, gpu, tmp_path, monkeypatch):
     """Memory of a GPU that waits for Python's garbage collection is missing in the next training."""
-    trainer = trainer_of(case, tmp_path)
+    monkeypatch.setattr(kernel_engine, "MIN_TRAINING_OPERATIONS", 0)
+    trainer = trainer_of(case, tmp_path, engine=engine)
+    assert (trainer.collector.kernels is None) == (engine == "torch")
     for _ in range(2):
         trainer.iterate()
     trainer.log.close()
