@@ -141,12 +141,11 @@ def _random(rules: Rules, acting: Acting) -> Any:
             keep(io, trace, t, env, agent)
         sample(params, state, io, env, agent)
         if wp.static(traced):
-            row = (t * io.alive.shape[0] + env) * io.alive.shape[1] + agent
             for k in range(size):
                 if wp.static(continuous):
-                    trace.control[row, k] = io.control[env, agent, k]
+                    trace.control[t, env, agent, k] = io.control[env, agent, k]
                 else:
-                    trace.choice[row, k] = io.choice[env, agent, k]
+                    trace.choice[t, env, agent, k] = io.choice[env, agent, k]
             trace.log_prob[t, env, agent] = 0.0
 
     return act

@@ -13,6 +13,12 @@ from warp_kernels.networks.distributions import distribution_of
 from warp_kernels.rules import Rules
 
 
+@wp.func
+def step_address(start: wp.uint64, t: int, num_rows: int, row_size: int):
+    """Return the address of step t in an array (T, rows, ...) with rows of `row_size` bytes, beyond 2^31 rows too."""
+    return start + wp.uint64(t) * wp.uint64(num_rows) * wp.uint64(row_size)
+
+
 def keep_inputs(rules: Rules) -> Any:
     """Build the function that stores what an agent sees before a step."""
     masked, turn_based = rules.masked, rules.turn_based
@@ -20,12 +26,9 @@ def keep_inputs(rules: Rules) -> Any:
     @wp.func
     def keep(io: IO, trace: Trace, t: int, env: int, agent: int):
         width = io.obs.shape[2]
-        row = env * io.obs.shape[1] + agent
-        copy_numbers(
-            io.obs.ptr + wp.uint64(4) * wp.uint64(row) * wp.uint64(width),
-            trace.obs.ptr + wp.uint64(4) * wp.uint64(t * io.obs.shape[0] * io.obs.shape[1] + row) * wp.uint64(width),
-            width,
-        )
+        offset = wp.uint64(4) * wp.uint64(env * io.obs.shape[1] + agent) * wp.uint64(width)
+        step = step_address(trace.obs.ptr, t, io.obs.shape[0] * io.obs.shape[1], 4 * width)
+        copy_numbers(io.obs.ptr + offset, step + offset, width)
         if wp.static(masked):
             n = int(io.action_mask.shape[2]) - 1
             while n >= 0:
@@ -43,16 +46,15 @@ def wait_of(rules: Rules, acting: Acting) -> Any:
 
     @wp.func
     def wait(io: IO, trace: Trace, t: int, env: int, agent: int):
-        row = (t * io.alive.shape[0] + env) * io.alive.shape[1] + agent
         for k in range(size):
             if wp.static(continuous):
                 io.control[env, agent, k] = 0.0
             else:
                 io.choice[env, agent, k] = wp.int64(0)
             if wp.static(traced and continuous):
-                trace.control[row, k] = 0.0
+                trace.control[t, env, agent, k] = 0.0
             if wp.static(traced and not continuous):
-                trace.choice[row, k] = wp.int64(0)
+                trace.choice[t, env, agent, k] = wp.int64(0)
         if wp.static(traced):
             trace.log_prob[t, env, agent] = 0.0
 
@@ -92,20 +94,16 @@ def write_of(rules: Rules, acting: Acting, kind: PolicyKind) -> Any:
 
     @wp.func
     def write(io: IO, policies: Policies, trace: Trace, t: int, greedy: int, env: int, agent: int, policy: int, v: V):
+        num_rows = io.alive.shape[0] * num_agents
         row = env * num_agents + agent
         rng = episode.foreign_stream(io, env, policies.seeds[policy])
-        choice = trace.choice
-        control = trace.control
+        controls = io.control.ptr
+        choices = io.choice.ptr
         if wp.static(traced):
-            row += t * io.alive.shape[0] * num_agents
-        elif wp.static(continuous):
-            control = wp.array(
-                ptr=io.control.ptr, shape=(io.alive.shape[0] * num_agents, io.control.shape[2]), dtype=float
-            )
-        else:
-            choice = wp.array(
-                ptr=io.choice.ptr, shape=(io.alive.shape[0] * num_agents, io.choice.shape[2]), dtype=wp.int64
-            )
+            controls = step_address(trace.control.ptr, t, num_rows, 4 * io.control.shape[2])
+            choices = step_address(trace.choice.ptr, t, num_rows, 8 * io.choice.shape[2])
+        control = wp.array(ptr=controls, shape=(num_rows, io.control.shape[2]), dtype=float)
+        choice = wp.array(ptr=choices, shape=(num_rows, io.choice.shape[2]), dtype=wp.int64)
         sample(v, rng, agent, greedy, choice, control, row)
         if wp.static(traced):
             trace.log_prob[t, env, agent] = log_prob(v, choice, control, row)

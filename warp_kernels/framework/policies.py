@@ -86,8 +86,8 @@ class Trace:
     obs: wp.array4d(dtype=float)  # (T + 1, E, A, D) before every step, and after the last
     mask: wp.array4d(dtype=wp.bool)  # (T + 1, E, A, n)
     to_move: wp.array3d(dtype=wp.bool)  # (T + 1, E, A)
-    choice: wp.array2d(dtype=wp.int64)  # (T * E * A, K)
-    control: wp.array2d(dtype=float)  # (T * E * A, K) as the policy stores them
+    choice: wp.array4d(dtype=wp.int64)  # (T, E, A, K)
+    control: wp.array4d(dtype=float)  # (T, E, A, K) as the policy stores them
     log_prob: wp.array3d(dtype=float)  # (T, E, A)
     reward: wp.array3d(dtype=float)  # (T, E, A)
     terminated: wp.array3d(dtype=wp.bool)  # (T, E, A)

@@ -137,9 +137,8 @@ class RolloutTrace:
         for field in fields(self):
             tensor = getattr(self, field.name)
             if field.name == "action":
-                flat = tensor.reshape(tensor.shape[0] * tensor.shape[1] * tensor.shape[2], -1)
                 name = "choice" if tensor.dtype == torch.int64 else "control"
-                setattr(trace, name, warp_array(flat, name="trace.action"))
+                setattr(trace, name, warp_array(tensor.view(*tensor.shape[:3], -1), name="trace.action"))
             elif tensor is not None:
                 setattr(trace, field.name, warp_array(tensor, name=f"trace.{field.name}"))
         return trace
