@@ -16,6 +16,7 @@ from trainers.cli.export import export_command
 from trainers.config.presets import preset
 from trainers.config.train_config import TrainConfig, make_train_core
 from trainers.evaluation.policy_evaluation import policies_of, teams
+from trainers.models.networks import Network
 from trainers.runner.trainer import Trainer
 from trainers.storage import checkpoint
 
@@ -192,4 +193,30 @@ def test_values_of_slices_equal_those_of_all_rows(name, tmp_path, monkeypatch):
         for entry, tensor in expected.items():
             torch.testing.assert_close(batch[entry], tensor, rtol=1e-5, atol=1e-6)
     assert max(rows) <= 7
+    trainer.log.close()
+
+
+@pytest.mark.parametrize("name", ["ppo", *(pytest.param(name, marks=pytest.mark.slow) for name in ("mappo", "appo"))])
+def test_values_of_slices_of_sequences_equal_those_of_all_sequences(name, tmp_path, monkeypatch):
+    trainer = Trainer(config_of(name, {"network": "gru"}), tmp_path)
+    trainer.iterate()
+    trainer.collector.collect()
+    learners = [assignment.learner for assignment in trainer.assignments.values()]
+    batches = [learner.batch() for learner in learners]
+    hidden = [learner.recurrent_state.critic_next.clone() for learner in learners]
+    rows, unroll = [], Network.unroll
+
+    def counted(self, x, *arguments):
+        rows.append(x.shape[0] * x.shape[1])
+        return unroll(self, x, *arguments)
+
+    limit = 3 * (trainer.config.learner.rollout_length + 1)
+    monkeypatch.setattr(advantages, "SLICE_ROWS", limit)
+    monkeypatch.setattr(Network, "unroll", counted)
+    for learner, expected, state in zip(learners, batches, hidden, strict=True):
+        batch = learner.batch()
+        for entry, tensor in expected.items():
+            torch.testing.assert_close(batch[entry], tensor, rtol=1e-5, atol=1e-6)
+        torch.testing.assert_close(learner.recurrent_state.critic_next, state, rtol=1e-5, atol=1e-6)
+    assert max(rows) <= limit < sum(rows)
     trainer.log.close()

@@ -72,6 +72,28 @@ def compute_in_slices(function: Callable[..., Tensor], *tensors: Tensor | None) 
     return results[0] if len(results) == 1 else torch.cat(results)
 
 
+def unroll_in_slices(
+    net: Network,
+    x: Tensor,
+    hidden: Tensor,
+    begins: Tensor,
+    advances: Tensor | None = None,
+    mask: Tensor | None = None,
+) -> tuple[Tensor, Tensor]:
+    """Unroll a slice of the N sequences at a time, see `Network.unroll` and `compute_in_slices`."""
+    size, count = max(SLICE_ROWS // len(x), 1), x.shape[1]
+    results = [
+        net.unroll(
+            x[:, part], hidden[part], begins[:, part], *(t if t is None else t[:, part] for t in (advances, mask))
+        )
+        for part in (slice(start, start + size) for start in range(0, count, size))
+    ]
+    if len(results) == 1:
+        return results[0]
+    outputs, states = zip(*results, strict=True)
+    return torch.cat(outputs, 1), torch.cat(states, 1)
+
+
 @torch.no_grad()
 def row_batch(
     r: RolloutBuffer,
@@ -182,19 +204,19 @@ def sequence_batch(
     # an agent that is dead stays dead until the next episode, which starts without a hidden state
     starts = {name: start.flatten(0, 1).masked_fill(~alive[0], 0.0) for name, start in recurrent_state.starts().items()}
     advances = None if r.advances is None else r.advances.flatten(1)
-    value, hidden = critic.unroll(critic_obs, starts["critic"], begins, advances)
+    value, hidden = unroll_in_slices(critic, critic_obs, starts["critic"], begins, advances)
     recurrent_state.critic_next.copy_(hidden[-2].view_as(recurrent_state.critic))
     value = value.view(r.length + 1, *r.reward.shape[1:])
     final = _final(r, slots, normalizer, critic_input)
     hidden_before = hidden[:-1].flatten(0, 1)[r.slot_rows(len(final))]
-    final_value = _spread(r, critic.step(final, hidden_before)[0].squeeze(-1))
+    final_value = _spread(r, compute_in_slices(lambda *x: critic.step(*x)[0], final, hidden_before).squeeze(-1))
     log_prob, log_ratio = r.log_prob, None
     if valued is not None:
         moves = None if advances is None else advances[:-1]
         mask = None if r.mask is None else r.mask[:-1]
         masks = None if mask is None else mask.flatten(1, 2)
-        params = valued.actor.unroll(obs, starts["actor"], begins[:-1], moves, masks)[0].view(*r.reward.shape, -1)
-        log_prob, log_ratio = _under(r, valued.head.evaluate(params, r.action, mask)[0])
+        params = unroll_in_slices(valued.actor, obs, starts["actor"], begins[:-1], moves, masks)[0]
+        log_prob, log_ratio = _under(r, valued.head.evaluate(params.view(*r.reward.shape, -1), r.action, mask)[0])
     advantage, returns, is_known, ratio = _estimate(r, value[:-1], value[-1], final_value, c, log_ratio)
     if c.normalize_advantage:
         ratios = None if ratio is None else ratio.flatten()
