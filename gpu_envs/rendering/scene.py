@@ -209,12 +209,12 @@ def rasterize(scene: Scene, size: int | tuple[int, int] = 256) -> torch.Tensor:
                 rasterizer.paint,
                 dim=(worlds, height // block[0], width // block[1]),
                 inputs=[
-                    warp_array(shapes),
+                    warp_array(shapes, name="shapes"),
                     warp_array(view, dtype=wp.vec3),
                     wp.vec3(*scene.surround),
                     wp.vec2i(*block),
                 ],
-                outputs=[warp_array(frames, dtype=wp.vec3ub)],
+                outputs=[warp_array(frames, wp.vec3ub, "frames")],
                 device=wp.device_from_torch(device),
                 record_cmd=True,
             )

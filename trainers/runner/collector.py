@@ -9,9 +9,9 @@ import torch
 from torch import Tensor
 
 from gpu_envs.runtime.core import Core
-from trainers.base.captured_updates import weak_method
 from trainers.base.phase_timer import PhaseTimer
 from trainers.base.state import State, select_prefix
+from trainers.base.weak_methods import weak_method
 from trainers.config.train_config import TrainConfig, autocast
 from trainers.runner.agent_assignment import ActingGroup, acting_groups
 from trainers.runner.episode_statistics import EpisodeStatistics

@@ -10,13 +10,14 @@ import torch
 from torch import Tensor, nn
 
 from trainers.algorithms.learner import CentralInput
-from trainers.base.captured_updates import CapturedUpdates, weak_method
+from trainers.base.captured_updates import CapturedUpdates
 from trainers.base.gradients import LOCAL_REDUCER, GradientReducer
 from trainers.base.learner_spec import LearnerSpec
 from trainers.base.random_streams import SingleStream, stream_of_shard
 from trainers.base.serialization import check_tensors
 from trainers.base.state import State, load_state, save_state, select_prefix
 from trainers.base.transition import Transition
+from trainers.base.weak_methods import weak_method
 from trainers.buffers.replay_buffer import ReplayBuffer
 from trainers.buffers.rollout_buffer import RolloutBuffer
 from trainers.models.networks import Network

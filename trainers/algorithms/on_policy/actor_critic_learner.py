@@ -19,12 +19,13 @@ from trainers.algorithms.on_policy.advantages import ValuedPolicy, forward_batch
 from trainers.algorithms.on_policy.kernel_engine import KernelEngine, unprofitable, unprofitable_rollouts
 from trainers.algorithms.on_policy.objective import Minibatch, Objective
 from trainers.algorithms.on_policy.torch_engine import Divisor, TorchEngine
-from trainers.base.captured_updates import CapturedUpdates, weak_method
+from trainers.base.captured_updates import CapturedUpdates
 from trainers.base.gradients import LOCAL_REDUCER, GradientReducer, Schedule, find_schedule
 from trainers.base.learner_spec import LearnerSpec
 from trainers.base.random_streams import SingleStream, stream_of_shard
 from trainers.base.state import State, load_state, save_state
 from trainers.base.transition import Transition
+from trainers.base.weak_methods import weak_method
 from trainers.buffers.recurrent_state import RecurrentState
 from trainers.buffers.rollout_buffer import RolloutBuffer
 from trainers.models.action_heads import Head

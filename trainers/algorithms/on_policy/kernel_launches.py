@@ -231,7 +231,7 @@ class KernelLaunches:
         tensors = {name: getattr(r, name) for name in ("reward", "terminated", "truncated", "valid", "final_slot")}
         tensors |= {} if r.to_move is None else {"to_move": r.to_move}
         for name, tensor in tensors.items():
-            setattr(data, name, warp_array(tensor.flatten(1)))
+            setattr(data, name, warp_array(tensor.flatten(1), name=f"rollout.{name}"))
         data.value, data.final_value = warp_array(b.values.view(steps + 1, -1)), warp_array(b.final_values)
         for name, tensor in (("advantage", b.advantage), ("returns", b.returns), ("known", b.is_known)):
             setattr(data, name, warp_array(tensor.view(steps, -1)))
