@@ -15,6 +15,7 @@ from trainers.base.shard import Shard
 ENGINES = ("auto", "torch", "kernel")
 """Values of `engine`: kernels where they pay, never, or wherever they support the policy."""
 Part = Literal["rollouts", "gradients"]
+"""Part of a training."""
 ENGINE_PARTS: dict[str, tuple[Part, ...]] = {
     "torch": (),
     "kernel": ("rollouts", "gradients"),

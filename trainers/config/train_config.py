@@ -117,8 +117,8 @@ class TrainConfig:
     """Capture rollouts and updates as CUDA graphs and replay them; has an effect on a GPU only."""
     engine: str = setting("auto", choices=ENGINES)
     """Engine of rollouts and gradients: "torch", or "kernel" for policies and gradients inside Warp kernels. Those of
-    DQN, TD3 and SAC act in kernels only. "auto" takes the faster one for the device and the networks. Algorithms or
-    networks without kernels use "torch"."""
+    DQN, TD3 and SAC act in kernels only. "auto" takes the faster one for the device and the networks, on a GPU kernels
+    for rollouts and PyTorch for gradients. Algorithms or networks without kernels use "torch"."""
     num_actors: int = setting(0, ge=0)
     """Actors that sample rollouts of `num_envs` worlds each without waiting for the learner, for appo and impala;
     0: one rollout and one update take turns."""

@@ -47,7 +47,7 @@ class TrainResult(Summarized):
     stopped_by: int | None = None
     """Number of the signal that ended the run; None: no signal."""
     engines: Mapping[str, str] = field(default_factory=dict)
-    """Engine of every learner by policy, "kernel" or "torch", see `TrainConfig.engine`."""
+    """Engine of every learner by policy, such as "kernel" or "rollouts kernel, gradients torch"."""
 
     def _summary(self) -> Summary:
         returns = ", ".join(f"{group} {value:.3g}" for group, value in self.recent_returns.items())
