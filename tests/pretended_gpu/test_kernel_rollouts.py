@@ -84,8 +84,8 @@ def assert_log_probs(learner, rollout):
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize(("width", "most"), [(8, 0), (MAX_THREAD_WIDTH + 8, 4)])
-def test_launches_per_step_of_a_rollout(width, most, gpu, tmp_path):
+@pytest.mark.parametrize(("width", "launches"), [(8, 0), (MAX_THREAD_WIDTH + 8, 4)])
+def test_launches_per_step_of_a_rollout(width, launches, gpu, tmp_path):
     """A fused rollout is one launch, and a rollout with tiles has four launches a step; PyTorch has many more."""
     counts = {}
     for engine in ("auto", "torch"):
@@ -102,7 +102,7 @@ def test_launches_per_step_of_a_rollout(width, most, gpu, tmp_path):
             assert not events.synchronizations
             trainer.log.close()
     per_step = {engine: (counts[engine, 12] - counts[engine, 4]) / 8 for engine in ("auto", "torch")}
-    assert per_step["auto"] == most
+    assert per_step["auto"] == launches
     assert per_step["torch"] > 40
 
 

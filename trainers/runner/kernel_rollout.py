@@ -119,7 +119,8 @@ def make_kernel_rollout(
     if reason_for_steps(core, assignments):
         return None
     policies = {name: assignment.kernel_policy() for name, assignment in assignments.items()}
-    return KernelRollout(config, core, assignments, policies, opponents)
+    present = {name: policy for name, policy in policies.items() if policy is not None}
+    return KernelRollout(config, core, assignments, present, opponents)
 
 
 def reason_for_steps(core: Core, assignments: Mapping[str, PolicyAssignment]) -> str:

@@ -13,7 +13,7 @@ from gpu_envs.runtime.core import Core
 from trainers.algorithms.learner import SkipsUpdates
 from trainers.algorithms.on_policy.kernel_engine import KernelEngine
 from trainers.base.gradients import LOCAL_REDUCER, GradientReducer
-from trainers.base.learner_spec import ENGINE_PARTS
+from trainers.base.learner_spec import ENGINE_PARTS, Part
 from trainers.base.serialization import check_tensors
 from trainers.base.shard import Shard
 from trainers.base.state import State, select_prefix
@@ -92,12 +92,13 @@ class LearnerGroup:
     @property
     def engines(self) -> dict[str, str]:
         """Engine of every learner by policy, see `ENGINE_PARTS`."""
-        has_kernels = not self.reason_for_steps
-        names = {frozenset(parts): name for name, parts in ENGINE_PARTS.items()}
+        plays_in_kernels = not self.reason_for_steps
+        names = {parts: name for name, parts in ENGINE_PARTS.items()}
         engines = {}
         for name, assignment in self.assignments.items():
             has_gradients = isinstance(getattr(assignment.learner, "engine", None), KernelEngine)
-            engines[name] = names[frozenset(["rollouts"] * has_kernels + ["gradients"] * has_gradients)]
+            in_kernels: dict[Part, bool] = {"rollouts": plays_in_kernels, "gradients": has_gradients}
+            engines[name] = names[tuple(part for part, is_computed in in_kernels.items() if is_computed)]
         return engines
 
     @property

@@ -35,8 +35,8 @@ class RolloutActor:
         device = str(resolve_device(config.actor_device or config.device))
         # on another kind of device than the learner's, whose engine is reported, PyTorch acts
         engine = config.engine if torch.device(device).type == torch.device(config.device).type else "torch"
-        alone = {"num_actors": 0, "actor_device": None, "max_staleness": None, "engine": engine}
-        config = dataclasses.replace(config, seed=seed, device=device, **alone)
+        alone = {"num_actors": 0, "actor_device": None, "max_staleness": None}
+        config = dataclasses.replace(config, seed=seed, device=device, engine=engine, **alone)
         self.config: TrainConfig = config
         self.stream: Any = torch.cuda.Stream(torch.device(device)) if device.startswith("cuda") else None
         with self._on_stream():
