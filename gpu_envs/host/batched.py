@@ -20,7 +20,7 @@ class BatchedWorlds(Protocol):
 
     It receives tensors on the CPU, and returns tensors, NumPy arrays, or arrays of a library with DLPack. Worlds do not
     reset themselves. Where choices can be illegal it also has ``action_mask``, a property or an attribute that is there
-    from the start: the legal choices (E, A, n) bool in the state that ``reset`` or ``step`` has returned last; n is the
+    from the start, or None: the legal choices (E, A, n) bool in the state that ``reset`` or ``step`` has returned last; n is the
     largest number of choices.
     """
 
@@ -119,7 +119,7 @@ class BatchedRun(WorldBatch):
         """Write the legal choices of agents (E, A)."""
         masks = self._arrays["action_mask"]
         if not masks.size:
-            if hasattr(self._env, "action_mask"):
+            if getattr(self._env, "action_mask", None) is not None:
                 raise HostError("action_mask: expected it from the start, not from the first reset; declare it before")
         else:
             masks[agents] = _on_host(self._env.action_mask, "action_mask", masks.shape)[agents]

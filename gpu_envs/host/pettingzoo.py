@@ -110,7 +110,7 @@ class ParallelWorld:
 
     def __init__(self, env: Any) -> None:
         self.env, self._agents = env, _Agents(env, turns=False)
-        self._live: list[Any] = []
+        self._live: dict[Any, None] = {}  # in the order of the environment
         self.definition: HostDefinition = self._agents.definition
 
     def reset(self, seed: int, row: WorldRow) -> None:
@@ -126,7 +126,7 @@ class ParallelWorld:
         index, decode = agents.index, agents.decode
         actions = {agent: decode[index[agent]](action[index[agent]]) for agent in actors}
         observations, rewards, terminated, truncated, infos = self.env.step(actions)
-        done = [agent for agent in actors if terminated.get(agent, False) or truncated.get(agent, False)]
+        done = {agent for agent in actors if terminated.get(agent, False) or truncated.get(agent, False)}
         self._set_live(row, actors, done)
         for agent in actors:
             row.reward[index[agent]] = rewards.get(agent, 0.0)
@@ -138,7 +138,7 @@ class ParallelWorld:
             if agent in observations:
                 agents.write(row, agent, observations[agent], infos.get(agent, {}), agent not in done)
         for agent in self._live:
-            if agent not in actions:  # agents that join in the middle of an episode
+            if agent not in actors:  # agents that join in the middle of an episode
                 agents.write(row, agent, observations[agent], infos.get(agent, {}), True)
 
     def _set_live(self, row: WorldRow, actors: Collection[Any], done: Collection[Any]) -> None:
@@ -150,7 +150,7 @@ class ParallelWorld:
             done: Agents that have left in this step.
         """
         index = self._agents.index
-        self._live = [agent for agent in self.env.agents if agent not in done]
+        self._live = {agent: None for agent in self.env.agents if agent not in done}
         for agent in self._live:
             if agent not in index:
                 raise HostError(f"expected agents among possible_agents, got {agent!r}")

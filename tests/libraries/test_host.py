@@ -1,9 +1,7 @@
 """Environments of other libraries train, and their games are played in leagues."""
 
-import json
-from pathlib import Path
-
 import pytest
+from libraries.trained import EXAMPLES, assert_training_helps
 
 from gpu_envs.cli import main
 from league.storage.run_store import RunStore
@@ -11,7 +9,6 @@ from league.storage.run_store import RunStore
 pytest.importorskip("Box2D")
 pytest.importorskip("magent2")
 pytest.importorskip("vmas")
-EXAMPLES = Path(__file__).parents[2] / "examples"
 
 TRAININGS = {
     "gymnasium:LunarLander-v3": ["--num-envs=32", "--total-steps=60000", "--learner.rollout-length=128"],
@@ -28,15 +25,7 @@ TRAININGS = {
 @pytest.mark.parametrize("env_id", TRAININGS)
 def test_trained_policies_are_better_than_random_ones(env_id, tmp_path, monkeypatch):
     monkeypatch.syspath_prepend(EXAMPLES)
-    words = ["--eval-episodes=16", "--seed=0", "--no-video", "--device=cpu", f"--run-dir={tmp_path / 'run'}"]
-    assert main(["train", env_id, *TRAININGS[env_id], *words]) == 0
-    matchups = json.loads((tmp_path / "run" / "cross_play.json").read_text())["matchups"]
-    role = next(iter(matchups[0]["returns"]))
-    random, trained = (
-        next(matchup["returns"][role] for matchup in matchups if matchup["policies"] == players)
-        for players in (dict.fromkeys(matchups[0]["policies"], "random"), matchups[0]["policies"] | {role: "trained"})
-    )
-    assert trained["mean"] - trained["half"] > random["mean"] + random["half"]
+    assert_training_helps(env_id, TRAININGS[env_id], tmp_path / "run")
 
 
 LEAGUE = [

@@ -127,6 +127,17 @@ def make_late(num_envs, height=None):
     return LateMask()
 
 
+class NoMask(Climb):
+    action_mask = None
+
+
+def test_a_mask_of_none_allows_all_choices():
+    core = gpu_envs.from_batched(NoMask())
+    core.reset(seed=0)
+    core.step(core.sample_actions())
+    assert core.action_mask is None
+
+
 def test_masks_that_appear_late_and_functions_that_fail_are_one_line():
     core = gpu_envs.from_batched(LateMask())
     with pytest.raises(HostError, match="action_mask: expected it from the start"):
