@@ -20,8 +20,8 @@ class BatchedWorlds(Protocol):
 
     It receives tensors on the CPU, and returns tensors, NumPy arrays, or arrays of a library with DLPack. Worlds do not
     reset themselves. Where choices can be illegal it also has ``action_mask``, a property or an attribute that is there
-    from the start, or None: the legal choices (E, A, n) bool in the state that ``reset`` or ``step`` has returned last; n is the
-    largest number of choices.
+    from the start: the legal choices (E, A, n) bool in the state that ``reset`` or ``step`` has returned last; n is the
+    largest number of choices. None is as none.
     """
 
     num_envs: int

@@ -136,13 +136,13 @@ def _coder(space: Any, subject: str) -> tuple[spaces.Box | spaces.Dict, Encoder]
         boxes = {name: _float_box(box) for name, box in blocks.items()}
         sizes = {name: int(np.prod(box.shape)) for name, box in blocks.items()}
         if not isinstance(space, spaces.Dict):
-            size, shape, is_flat = sizes["observation"], space.shape, len(space.shape) == 1
+            shape, is_flat = space.shape, len(space.shape) == 1
 
             def encode(obs: Any, row: np.ndarray) -> None:
                 values = np.asarray(obs)
                 if values.shape != shape:
                     raise ValueError(f"expected an observation {shape}, got {values.shape}")
-                row[:size] = values if is_flat else values.reshape(-1)
+                row[...] = values if is_flat else values.reshape(-1)
 
             return boxes["observation"], encode
 
@@ -159,10 +159,9 @@ def _coder(space: Any, subject: str) -> tuple[spaces.Box | spaces.Dict, Encoder]
         raise ConfigError(f"{subject}: expected a space that Gymnasium can flatten, got {space}") from error
     if not isinstance(flat, spaces.Box):
         raise ConfigError(f"{subject}: expected a space of fixed size, got {space}")
-    width = flat.shape[0]
 
     def encode_flat(obs: Any, row: np.ndarray) -> None:
-        row[:width] = spaces.flatten(space, obs)
+        row[...] = spaces.flatten(space, obs)
 
     return _float_box(flat), encode_flat
 

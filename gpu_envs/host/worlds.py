@@ -24,8 +24,9 @@ this one, and at the first world the index of the world that plays."""
 class WorldRow:
     """The rows of one world in the arrays of a batch."""
 
-    def __init__(self, arrays: Mapping[str, np.ndarray], world: int) -> None:
-        self.obs: list[np.ndarray] = list(arrays["obs"][world])
+    def __init__(self, arrays: Mapping[str, np.ndarray], world: int, definition: HostDefinition) -> None:
+        widths = [space.shape[0] for space in definition.flat_spaces.values()]
+        self.obs: list[np.ndarray] = [obs[:width] for obs, width in zip(arrays["obs"][world], widths, strict=True)]
         """Observation (D,) of every agent."""
         self.reward: np.ndarray = arrays["reward"][world]
         """Rewards (A,)."""
@@ -96,7 +97,7 @@ class WorldBatch:
             first: Index of the first world, for messages.
         """
         self._worlds: Sequence[World] = worlds
-        self._rows: list[WorldRow] = [WorldRow(arrays, world) for world in range(len(worlds))]
+        self._rows: list[WorldRow] = [WorldRow(arrays, index, world.definition) for index, world in enumerate(worlds)]
         self._actions: list[np.ndarray] = list(arrays["action"])
         self._arrays, self._resets, self._limit = arrays, resets, limit
         self._label, self._first = label, first

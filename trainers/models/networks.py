@@ -549,11 +549,17 @@ def error_line(error: Exception) -> str:
 
 
 def with_block(spec: Mapping[str, Any], name: str, width: int) -> dict[str, Any]:
-    """Return the specification of a network whose inputs have one more block at the end, if its width is not 0."""
+    """Return the specification of a network whose inputs have one more block at the end, if its width is not 0.
+
+    Raises:
+        ConfigError: The observation has a block of this name.
+    """
     if not width:
         return dict(spec)
-    blocks = {**(spec.get("blocks") or {"observation": [spec["obs_width"]]}), name: [width]}
-    return {**spec, "obs_width": spec["obs_width"] + width, "blocks": blocks}
+    blocks = spec.get("blocks") or {"observation": [spec["obs_width"]]}
+    if name in blocks:
+        raise ConfigError(f"observation space: expected another name than {name!r}, which networks add; rename this block")
+    return {**spec, "obs_width": spec["obs_width"] + width, "blocks": {**blocks, name: [width]}}
 
 
 def _images(spec: Mapping[str, Any], width: int) -> list[tuple[int, list[int]]]:

@@ -106,6 +106,14 @@ def test_every_image_among_named_blocks_has_convolutions_of_its_own():
     assert bool((x.grad != 0).all())
 
 
+@pytest.mark.parametrize("name", ["agent", "action"])
+def test_block_of_an_observation_with_the_name_of_an_added_one_is_refused(name):
+    spec = NetworkConfig().spec(3, ObservationLayout({"speed": (2,), name: (1,)}))
+    assert with_block(spec, name, 0) == spec
+    with pytest.raises(ConfigError, match=f"^observation space: expected another name than '{name}', which networks add"):
+        with_block(spec, name, 2)
+
+
 def test_image_of_the_space_is_the_image_of_the_setting():
     x = torch.randn((6, 24), generator=torch.Generator().manual_seed(2))
     layout = ObservationLayout({"observation": (2, 3, 4)})
