@@ -88,6 +88,17 @@ class Broken(Countdown):
         return observations, rewards, *flags
 
 
+class Splitting(Countdown):
+    """`Countdown` that starts a process, as simulators do."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        child = multiprocessing.get_context("fork").Process(target=int)
+        child.start()
+        child.join()
+        assert child.exitcode == 0
+
+
 class Reach(gymnasium.Env):
     """The observation is a Discrete position and a picture; the action is a Box (2, 1) of float64."""
 

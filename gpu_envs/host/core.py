@@ -51,7 +51,7 @@ class HostCore(Summarized):
         max_episode_steps: Steps after which an episode is truncated; None leaves the ends to the environment.
         workers: Number of processes that play the worlds, at most one per world; 1: this process. The results are the
             same. The function that makes an environment must be one that other processes can import.
-        worker_timeout: Longest time that a worker process may take for a step or a reset of a world [s].
+        worker_timeout: Longest time that a worker process may take for a step of a world and a reset after it [s].
     """
 
     captures = False

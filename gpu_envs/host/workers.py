@@ -31,6 +31,8 @@ ALIGNMENT = 64
 """Bytes to which arrays are aligned in shared memory."""
 GRACE = 5.0
 """Time in which a worker closes its worlds [s]."""
+LOOKS = 10
+"""Times that a parent looks at a worker within the time limit, so that a hang is seen at most a tenth late."""
 Layout = Mapping[str, tuple[tuple[int, ...], Any]]
 """Shape and dtype by name of an array."""
 
@@ -92,7 +94,7 @@ class WorkerPool:
         Args:
             share: All worlds.
             num_workers: Number of processes.
-            timeout: Longest time that a world may take to be made, to step or to reset [s].
+            timeout: Longest time that a world may take to be made, or to step and to reset after it [s].
 
         Raises:
             ConfigError: Other processes cannot import what makes the worlds.
@@ -208,10 +210,12 @@ class _Worker:
             HostError: The error that the call has raised, or no world was ready for the time limit.
             EOFError: The process has died.
         """
-        world = None
+        world, looks = None, 0
         try:
-            while not self._pipe.poll(self.timeout):
-                if world == self._world():
+            while not self._pipe.poll(self.timeout / LOOKS):
+                previous, world = world, self._world()
+                looks = looks + 1 if world == previous else 0
+                if looks == LOOKS:
                     if self._process.pid is not None:
                         os.kill(self._process.pid, signal.SIGABRT)  # it prints where it is
                     self.end()
@@ -219,7 +223,6 @@ class _Worker:
                         f"{self.share.label}: world {world}: expected an answer within {self.timeout:g} s, got none; "
                         "see the traceback of its process, or raise worker_timeout"
                     )
-                world = self._world()
             value, error, text = self._pipe.recv()
         except OSError as error:
             raise EOFError from error
@@ -276,6 +279,7 @@ class _Worker:
 def _serve(pipe: Connection, share: Share) -> None:
     """Make worlds and run calls of the parent process until it closes the pipe."""
     faulthandler.enable()  # prints where a crash or a hang is
+    multiprocessing.current_process().daemon = False  # environments may start processes; the parent ends this one still
     for number in (signal.SIGINT, signal.SIGHUP):  # what a terminal sends to all its processes is for the parent
         signal.signal(number, signal.SIG_IGN)
     worlds: list[World] = []

@@ -558,7 +558,9 @@ def with_block(spec: Mapping[str, Any], name: str, width: int) -> dict[str, Any]
         return dict(spec)
     blocks = spec.get("blocks") or {"observation": [spec["obs_width"]]}
     if name in blocks:
-        raise ConfigError(f"observation space: expected another name than {name!r}, which networks add; rename this block")
+        raise ConfigError(
+            f"observation space: expected another name than {name!r}, which networks add; rename this block"
+        )
     return {**spec, "obs_width": spec["obs_width"] + width, "blocks": {**blocks, name: [width]}}
 
 

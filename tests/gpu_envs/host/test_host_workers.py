@@ -2,7 +2,7 @@
 
 import pytest
 import torch
-from host_worlds import Broken, Countdown
+from host_worlds import Broken, Countdown, Splitting
 
 import gpu_envs
 from gpu_envs.errors import ConfigError, HostError
@@ -94,19 +94,43 @@ def test_worlds_of_a_process_that_died_between_two_episodes_start_anew_without_a
     core.close()
 
 
+class Watched:
+    """A pipe that notes how long it was waited for."""
+
+    def __init__(self, pipe):
+        self.pipe, self.waits = pipe, []
+
+    def poll(self, seconds):
+        self.waits.append(seconds)
+        return self.pipe.poll(seconds)
+
+    def __getattr__(self, name):
+        return getattr(self.pipe, name)
+
+
 def test_a_world_that_hangs_is_one_line_and_a_traceback(capfd):
     core = gpu_envs.from_pettingzoo(Broken, 4, settings={"fault": "hang"}, workers=2)
     core.reset(seed=1)
     for worker in core._worlds._workers:
         worker.timeout = 1.0  # which is less than processes take to start
+    pipe = core._worlds._workers[0]._pipe = Watched(core._worlds._workers[0]._pipe)
     with pytest.raises(HostError, match="world 1: expected an answer within 1 s, got none"):
         _fatal_step(core, 1)
     assert "host_worlds.py" in capfd.readouterr().err
+    assert 1.0 < sum(pipe.waits) < 1.5
     for worker in core._worlds._workers:
         worker.timeout = 300.0
     with pytest.warns(UserWarning, match="its process has ended with exit code"):
         core.reset()
     core.close()
+
+
+def test_environments_in_workers_can_start_processes():
+    core = gpu_envs.from_pettingzoo(Splitting, 2, workers=2)
+    core.reset(seed=1)
+    workers = core._worlds._workers
+    core.close()
+    assert not any(worker._process.is_alive() for worker in workers)
 
 
 def test_a_reset_after_an_interrupt_waits_for_the_step_that_goes_on():

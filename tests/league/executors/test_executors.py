@@ -1,5 +1,6 @@
 """Worker processes: the same results as this process, whatever dies meanwhile."""
 
+import dataclasses
 import importlib.util
 import os
 import signal
@@ -14,6 +15,7 @@ import pytest
 import toy_league
 from calls_made import alive, gathered, plain
 
+from gpu_envs.definition import id_modules
 from gpu_envs.errors import CheckpointError, ConfigError, GpuEnvsError, MissingExtraError
 from league.executors.coordinator import Coordinator
 from league.executors.process import ProcessExecutor
@@ -32,6 +34,15 @@ def test_worker_processes_return_the_results_of_this_process(number, processes):
     """The last two calls learn, for which each worker imports the compiler of PyTorch."""
     calls = calls_made.calls()[:number]
     assert gathered(processes, calls) == gathered(LocalExecutor(), calls)
+
+
+def test_workers_import_a_network_of_a_user_by_its_name(processes):
+    id_modules.allow_import("own_network")
+    call = dataclasses.replace(
+        calls_made.calls()[0],
+        policies={"player": [calls_made.network(seed, "own_network:OwnNetwork") for seed in range(4)]},
+    )
+    assert gathered(processes, [call]) == gathered(LocalExecutor(), [call])
 
 
 def test_workers_have_one_thread(processes):

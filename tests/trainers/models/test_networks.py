@@ -110,7 +110,9 @@ def test_every_image_among_named_blocks_has_convolutions_of_its_own():
 def test_block_of_an_observation_with_the_name_of_an_added_one_is_refused(name):
     spec = NetworkConfig().spec(3, ObservationLayout({"speed": (2,), name: (1,)}))
     assert with_block(spec, name, 0) == spec
-    with pytest.raises(ConfigError, match=f"^observation space: expected another name than '{name}', which networks add"):
+    with pytest.raises(
+        ConfigError, match=f"^observation space: expected another name than '{name}', which networks add"
+    ):
         with_block(spec, name, 2)
 
 
