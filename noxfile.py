@@ -44,7 +44,7 @@ ORACLES = {
 """Environments by the library with their originals, which `make test-parity` plays."""
 LIMIT_OF_ORACLES = "60m"  # their Python is slow, or JAX compiles it for every setting
 
-ALONE = ("benchmarl", "browser", "docs", "experiments", "host", "ptxas", "ray", "recipes", "rllib", *ORACLES)
+ALONE = ("benchmarl", "browser", "docs", "envpool", "experiments", "host", "ptxas", "ray", "recipes", "rllib", *ORACLES)
 
 EVERY_LAYER = (
     "gpu_envs/runtime/test_conformance.py",
@@ -99,6 +99,12 @@ def experiments(session: nox.Session) -> None:
 @nox.session
 def host(session: nox.Session) -> None:
     """Environments of Gymnasium, PettingZoo, MAgent2 and OpenSpiel in plain Python, with little training."""
+    test(session)
+
+
+@nox.session(default=False)
+def envpool(session: nox.Session) -> None:
+    """Tasks of EnvPool, whose packages with the assets that it imports are 300 MB."""
     test(session)
 
 
@@ -217,9 +223,9 @@ def prepare(session: nox.Session) -> None:
     lines = [re.sub(r"\[.*\]", "", pin) for pin in merged.values()]  # pip takes no extras in constraints
     constraints.write_text("\n".join(lines) + "\n")
     share(session)
-    # MAgent2 requires another pygame; nvcc, which is not used, needs 80 MB more; ai-economist requires the versions of
-    # 2021 of Jupyter and other tools, marl-eval those of 2022, overcooked_ai Jupyter, and WarpDrive Numba and PyCUDA
-    alone = ("ai_economist", "experiments", "host", "overcooked", "ptxas", "warpdrive")
+    # EnvPool requires 90 MB of assets; MAgent2 another pygame; nvcc, which is not used, 80 MB more; ai-economist the
+    # versions of 2021 of Jupyter and other tools, marl-eval those of 2022, overcooked_ai Jupyter, WarpDrive Numba and PyCUDA
+    alone = ("ai_economist", "envpool", "experiments", "host", "overcooked", "ptxas", "warpdrive")
     few = ("--no-deps",) if session.name in alone else ()
     session.install(*PIP_OPTIONS, *few, "-c", str(constraints), "-r", str(wanted))
     listed = session.run_install("python", "-m", "pip", "list", "--local", "--format=freeze", silent=True) or ""
