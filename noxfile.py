@@ -44,7 +44,9 @@ ORACLES = {
 """Environments by the library with their originals, which `make test-parity` plays."""
 LIMIT_OF_ORACLES = "60m"  # their Python is slow, or JAX compiles it for every setting
 
-ALONE = ("benchmarl", "browser", "docs", "envpool", "experiments", "host", "ptxas", "ray", "recipes", "rllib", *ORACLES)
+ALONE = (
+    "benchmarl", "browser", "docs", "envpool", "experiments", "host", "ptxas", "ray", "recipes", "rllib", *ORACLES,
+)  # fmt: skip
 
 EVERY_LAYER = (
     "gpu_envs/runtime/test_conformance.py",
@@ -102,7 +104,7 @@ def host(session: nox.Session) -> None:
     test(session)
 
 
-@nox.session(default=False)
+@nox.session(default=False, tags=["parity"])
 def envpool(session: nox.Session) -> None:
     """Tasks of EnvPool, whose packages with the assets that it imports are 300 MB."""
     test(session)
@@ -224,7 +226,8 @@ def prepare(session: nox.Session) -> None:
     constraints.write_text("\n".join(lines) + "\n")
     share(session)
     # EnvPool requires 90 MB of assets; MAgent2 another pygame; nvcc, which is not used, 80 MB more; ai-economist the
-    # versions of 2021 of Jupyter and other tools, marl-eval those of 2022, overcooked_ai Jupyter, WarpDrive Numba and PyCUDA
+    # versions of 2021 of Jupyter and other tools, marl-eval those of 2022, overcooked_ai Jupyter, and WarpDrive Numba
+    # and PyCUDA
     alone = ("ai_economist", "envpool", "experiments", "host", "overcooked", "ptxas", "warpdrive")
     few = ("--no-deps",) if session.name in alone else ()
     session.install(*PIP_OPTIONS, *few, "-c", str(constraints), "-r", str(wanted))
