@@ -11,7 +11,7 @@ from rliable import library, metrics
 
 from trainers.experiments import statistics
 from trainers.experiments.grid import Cell, EvaluationProtocol, ExperimentTask, Grid
-from trainers.experiments.report import Report, frame_of
+from trainers.experiments.report import ExperimentReport, frame_of
 
 RESAMPLES = 500
 MEASURES = [
@@ -86,7 +86,7 @@ def test_scores_are_read_by_marl_eval(tmp_path):
                 ]
                 rows.append({**row, "env_steps": 20, "seconds": 2, "final": 1, "value": value})
     grid = Grid(tasks, cells, range(3), EvaluationProtocol(), {}, "")
-    Report(grid, frame_of(rows), tmp_path).write()
+    ExperimentReport(grid, frame_of(rows), tmp_path).write()
     data = json.loads((tmp_path / "marl_eval.json").read_text())
     assert DiagnoseData(data).check_data()["toy-v0"]["valid_metrics"]
     processed = data_process_pipeline(data, metrics_to_normalize=["score"])

@@ -57,10 +57,10 @@ def write_report(grid: Grid, frame: Any, out: Path) -> list[Path]:
         CheckpointError: No run is complete.
         MissingExtraError: A library of the report is not installed.
     """
-    return Report(grid, frame, out).write()
+    return ExperimentReport(grid, frame, out).write()
 
 
-class Report:
+class ExperimentReport:
     """Tables and figures of the evaluations of an experiment."""
 
     def __init__(self, grid: Grid, frame: Any, out: Path) -> None:
