@@ -14,12 +14,13 @@ from trainers.base.learner_spec import ENGINES
 from trainers.base.random_streams import SEEDS
 from trainers.base.serialization import write_json
 from trainers.cli.config_file import allow_named_modules
-from trainers.cli.options import FINAL_SEED, SavedPolicyOptions, check_id
+from trainers.cli.options import SavedPolicyOptions, check_id
 from trainers.config.train_config import TrainConfig, make_eval_core
 from trainers.evaluation.cross_play import as_json, play_and_print
 from trainers.evaluation.policy_evaluation import by_member, find_metrics, load_opponents, trained_policies
 from trainers.evaluation.scripted_policies import SCRIPTED, scripted_policies_of
 from trainers.models.policy_set import Players
+from trainers.runner.training_evaluator import FINAL_SEED
 from trainers.storage import checkpoint
 
 

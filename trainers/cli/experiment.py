@@ -129,16 +129,17 @@ def _run(argv: list[str]) -> int:
             option = f"--{name.replace('_', '-')}"
             raise ConfigError(f"{option}: has no effect on --executor {args.executor}, only on {owner}; leave it out")
     grid, folder = experiment.grid, experiment.run_dir
+    imports = [word for module in args.allow_import for word in ("--allow-import", module)]
     print(f"{len(grid.cells)} cells with {len(grid.seeds)} seeds each, {folder}/", flush=True)
     try:
         with ProgressBar(experiment.total_steps, "steps", file=sys.stderr) as progress:
             failures = experiment.run(args.executor, args.num_workers, args.ray_address, progress)
     except KeyboardInterrupt:
-        print(f"interrupted; continue with:\n  {shell_command('gpu-envs', 'experiment', 'run', folder)}")
+        print(f"interrupted; continue with:\n  {shell_command('gpu-envs', 'experiment', 'run', folder, *imports)}")
         return 130
     for name, message in failures.items():
         print(f"{name} failed: {message}")
-    print(f"  {folder / 'evaluations.csv'}\n  {shell_command('gpu-envs', 'experiment', 'report', folder)}")
+    print(f"  {folder / 'evaluations.csv'}\n  {shell_command('gpu-envs', 'experiment', 'report', folder, *imports)}")
     return int(bool(failures))
 
 

@@ -41,9 +41,6 @@ from trainers.storage.run_folder import SeedsRecord
 
 T = TypeVar("T")
 
-FINAL_SEED = 161_803
-"""Random seed of the evaluation after training; it differs from the seeds of training and of its evaluations."""
-
 
 @dataclass(frozen=True, kw_only=True)
 class TrainOptions(ConfigFileOptions, TrainConfig):

@@ -20,7 +20,6 @@ from gpu_envs.utils.terminal import shell_command
 from trainers.base.serialization import write_json
 from trainers.cli.config_file import env_settings
 from trainers.cli.options import (
-    FINAL_SEED,
     TrainOptions,
     parse_train,
 )
@@ -36,6 +35,7 @@ from trainers.runner.episode_statistics import RECENT
 from trainers.runner.signals import process_seconds
 from trainers.runner.train_result import TrainResult, load_result
 from trainers.runner.trainer import Trainer
+from trainers.runner.training_evaluator import FINAL_SEED
 from trainers.storage import run_folder
 from trainers.storage.checkpoint import Checkpoint
 from trainers.storage.config_yaml import CONFIG_FILE, format_config

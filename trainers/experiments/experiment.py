@@ -19,20 +19,18 @@ from gpu_envs.errors import ConfigError
 from gpu_envs.runtime.kernels import available_cores
 from gpu_envs.utils.paths import check_folder
 from gpu_envs.utils.progress import Progress
-from trainers.base.serialization import read_json, read_record, write_json, write_text
-from trainers.experiments.grid import CROSS_PLAY, Cell, Grid
-from trainers.experiments.part import FINAL, SETTINGS, TRAINED, Part
+from trainers.base.serialization import read_json, read_record, write_json
+from trainers.experiments.grid import CROSS_PLAY, SETTINGS, Cell, Grid
+from trainers.experiments.part import FINAL, TRAINED, Part, scores_in
 from trainers.runner.signals import signals
-from trainers.storage import run_folder, seed_metrics
-from trainers.storage.config_yaml import format_config, read_config
+from trainers.storage import checkpoint, run_folder, seed_metrics
+from trainers.storage.config_yaml import read_config
 from trainers.storage.folder_lock import FolderLock
 from trainers.storage.learning_curves import read_rows
 from trainers.storage.run_folder import EXPERIMENT
 
 TABLE = "evaluations.csv"
 """Table of all evaluations, in the folder of the experiment."""
-LOG = "output.txt"
-"""What the processes of a cell have printed, in the folder of the cell."""
 EXECUTORS = ("local", "process", "ray")
 """Places where cells run: one after the other, several processes of this machine at once, or a Ray cluster."""
 POLL = 1.0
@@ -103,10 +101,7 @@ class Experiment:
         self.check_same_cells()
         self.run_dir.mkdir(parents=True, exist_ok=True)
         with FolderLock(self.run_dir):
-            write_text(self.run_dir / EXPERIMENT, self.grid.text)
-            for cell in self.grid.cells:
-                (self.run_dir / cell.path).mkdir(parents=True, exist_ok=True)
-                write_text(self.run_dir / cell.path / SETTINGS, format_config(cell.settings))
+            self.grid.copy_to(self.run_dir)
             count = 1 if executor == "local" else num_workers or max(1, available_cores() // 2)
             pool = _RayPool(ray_address) if executor == "ray" else _ProcessPool(count)
             self.failures = {}
@@ -127,14 +122,36 @@ class Experiment:
                 continue
             recorded, settings = _flat(read_config(file)), _flat(cells[path].settings)
             names = sorted(name for name in {*recorded, *settings} if recorded.get(name) != settings.get(name))
-            if names:
-                values = (f"{name} {recorded.get(name)} -> {settings.get(name)}" for name in names)
+            values = [f"{name} {recorded.get(name)} -> {settings.get(name)}" for name in names]
+            values += self._other_seeds(cells[path]) + self._other_protocol(cells[path])
+            if values:
                 differences.append(f"{cells[path]}: {', '.join(values)}")
         if differences:
             raise ConfigError(
                 f"{self.run_dir}: expected the cells that have begun there, got others ({'; '.join(differences)}); "
                 "choose another --run-dir, or remove the folders of these cells"
             )
+
+    def _other_seeds(self, cell: Cell) -> list[str]:
+        """Return the difference from the seeds that a cell trains at once; more may follow, none be left out."""
+        if not (self.run_dir / cell.path / checkpoint.SEEDS).is_file():
+            return []
+        record = run_folder.read_seeds(self.run_dir / cell.path)
+        seeds = range(record.config["seed"], record.config["seed"] + record.num_seeds)
+        if seeds[0] == self.grid.seeds[0] and seeds[-1] in self.grid.seeds:
+            return []
+        return [f"seeds {list(seeds)} -> {list(self.grid.seeds)}"]
+
+    def _other_protocol(self, cell: Cell) -> list[str]:
+        """Return the differences of the protocol from that of the final evaluations of a cell."""
+        files = [self.run_dir / cell.run_of(seed) / self._final_file(cell) for seed in self.grid.seeds]
+        for data in (read_json(file) for file in files if file.is_file() and file.name != TRAINED):
+            protocol = {"episodes": self.grid.evaluation.last_episodes, "greedy": self.grid.evaluation.greedy}
+            if self.grid.tasks[cell.task].opponents != CROSS_PLAY:
+                protocol["opponents"] = self.grid.tasks[cell.task].opponents
+            recorded = {**data, "opponents": next(iter(data["scores"]), "")}
+            return [f"{key} {recorded[key]} -> {value}" for key, value in protocol.items() if recorded[key] != value]
+        return []
 
     def _phases(self) -> Iterator[list[tuple[Cell, Part]]]:
         """Yield what is left to do: trainings with evaluations, then cross-play, whose opponents are trained."""
@@ -149,18 +166,19 @@ class Experiment:
         is_cross_play = self.grid.tasks[cell.task].opponents == CROSS_PLAY
         return [c for c in self.grid.cells if is_cross_play and c.task == cell.task and c.algorithm != cell.algorithm]
 
-    def _parts(self, cell: Cell, others: Sequence[Cell]) -> list[Part]:
+    def _parts(self, cell: Cell, rivals: Sequence[Cell]) -> list[Part]:
         protocol, folder = self.grid.evaluation, self.run_dir.absolute()
-        at_once = cell.trains_seeds_at_once or bool(others)
+        at_once = cell.trains_seeds_at_once or bool(rivals)
         blocks = [tuple(self.grid.seeds)] if at_once else [(seed,) for seed in self.grid.seeds]
         return [
             Part(
                 command=cell.command,
                 folder=str(folder / cell.path),
+                settings=cell.settings,
                 seeds=seeds,
                 at_once=at_once,
                 opponents=self.grid.tasks[cell.task].opponents,
-                others=tuple(str(folder / other.path) for other in others),
+                rivals=tuple(str(folder / rival.path) for rival in rivals),
                 episodes=protocol.last_episodes,
                 greedy=protocol.greedy,
                 modules=self.modules,
@@ -177,13 +195,14 @@ class Experiment:
             pool.stop()
 
         with signals(stop):
-            running = {pool.submit(part): cell for cell, part in parts}
+            running = {pool.submit(part): (cell, part) for cell, part in parts}
             while running:
                 done = wait(running, timeout=POLL, return_when=FIRST_COMPLETED).done
                 for future in done:
-                    cell = running.pop(future)
-                    if not numbers and (message := future.result()):
-                        self.failures[str(cell)] = f"{message}; see {self.run_dir / cell.path / LOG}"
+                    cell, part = running.pop(future)
+                    if not numbers and (message := _message_of(future)):
+                        name = str(cell) if part.at_once else f"{cell}, seed {part.seeds[0]}"
+                        self.failures[name] = f"{message}; see {part.log}"
                 if progress is not None and not numbers:
                     complete = sum(self.is_complete(cell, seed) for cell in self.grid.cells for seed in self.grid.seeds)
                     text = f"{complete} of {len(self.grid.cells) * len(self.grid.seeds)} runs complete"
@@ -218,22 +237,22 @@ class Experiment:
 
     def is_complete(self, cell: Cell, seed: int) -> bool:
         """Return whether a run is trained and evaluated."""
-        return (self.run_dir / cell.run_of(seed) / self._final_file(cell)).is_file()
+        file = self.run_dir / cell.run_of(seed) / self._final_file(cell)
+        names = {rival.algorithm for rival in self._rivals(cell)}
+        return file.is_file() and (file.stem != CROSS_PLAY or names <= scores_in(file).keys())
 
     def _final_file(self, cell: Cell) -> str:
         """Return the name of the file with the final evaluation of a run."""
-        if self.grid.tasks[cell.task].opponents != CROSS_PLAY:
-            return FINAL
-        return f"{CROSS_PLAY}.json" if self._rivals(cell) else TRAINED
+        return f"{CROSS_PLAY}.json" if self.grid.tasks[cell.task].opponents == CROSS_PLAY else FINAL
 
     def status(self) -> list[tuple[str, str, str]]:
         """Return task, algorithm and state of every cell, such as "7 of 10 runs complete, 83 % of the steps"."""
         rows = []
         for cell in self.grid.cells:
             complete = sum(self.is_complete(cell, seed) for seed in self.grid.seeds)
-            share = sum(self.steps_of(cell, seed) for seed in self.grid.seeds)
-            share /= max(cell.total_steps, 1) * len(self.grid.seeds)
-            text = f"{complete} of {len(self.grid.seeds)} runs complete, {math.floor(100 * share)} % of the steps"
+            steps = sum(self.steps_of(cell, seed) for seed in self.grid.seeds)
+            percent = 100 * steps // (max(cell.total_steps, 1) * len(self.grid.seeds))
+            text = f"{complete} of {len(self.grid.seeds)} runs complete, {percent} % of the steps"
             rows.append((cell.task, cell.algorithm, text))
         return rows
 
@@ -260,7 +279,8 @@ class Experiment:
                         for name, value in row.items()
                         if name.startswith("eval/") and value
                     ]
-                rows += self._final_rows(head, run / self._final_file(cell), seconds)
+                final = self._final_rows(head, run / self._final_file(cell), seconds)
+                rows += [row for row in final if row["opponents"] or self.is_complete(cell, seed)]
         for name, tasks in self.grid.baselines.items():
             for task, scores in tasks.items():
                 head = {"task": task, "algorithm": name, "env_steps": "", "seconds": "", "final": 1, "opponents": ""}
@@ -273,9 +293,7 @@ class Experiment:
     ) -> Iterator[dict[str, Any]]:
         """Yield the rows of the evaluation of a run's best checkpoint."""
         is_cross_play = file.stem == CROSS_PLAY
-        if file.name == TRAINED or not file.is_file():
-            return
-        by_opponents: dict[str, dict[str, float]] = read_json(file)["scores"]
+        by_opponents = scores_in(file)
         if is_cross_play and by_opponents:
             metrics = next(iter(by_opponents.values()))
             count = len(by_opponents)
@@ -343,9 +361,10 @@ class _ProcessPool:
 
     def stop(self) -> None:
         """Let the processes save and end."""
-        self._stopped = True
-        for process in tuple(self._processes):
-            process.send_signal(signal.SIGTERM)
+        with self._lock:
+            self._stopped = True
+            for process in self._processes:
+                process.send_signal(signal.SIGTERM)
 
     def close(self) -> None:
         self.stop()
@@ -353,7 +372,7 @@ class _ProcessPool:
 
 
 class _RayPool:
-    """A Ray cluster whose nodes share the folder of the experiment; every part is a task of one CPU or more."""
+    """A Ray cluster whose nodes share the folder of the experiment; every part is a task with two CPUs."""
 
     def __init__(self, address: str | None) -> None:
         from trainers.cluster.connect import connect
@@ -363,7 +382,7 @@ class _RayPool:
 
     def submit(self, part: Part) -> Future[str]:
         """Work on a part; the future holds the message of its failure, or ""."""
-        gpus = float(str(read_config(Path(part.folder) / SETTINGS).get("device", "cpu")).startswith("cuda"))
+        gpus = float(str(part.settings.get("device", "cpu")).startswith("cuda"))
         task = self._ray.remote(num_cpus=2, num_gpus=gpus)(work_on).remote(dataclasses.asdict(part))
         future: Future[str] = task.future()
         self._tasks[future] = task
@@ -374,7 +393,6 @@ class _RayPool:
         for future, task in self._tasks.items():
             if not future.done():
                 self._ray.cancel(task)
-                future.cancel()
 
     def close(self) -> None:
         self.stop()
@@ -382,11 +400,12 @@ class _RayPool:
 
 def start_part(part: Part, cores: Sequence[int] | None = None) -> subprocess.Popen[bytes]:
     """Start a process that works on a part, on these cores; its output goes to the log of the cell."""
-    folder = Path(part.folder)
-    name = f"part{'-' + str(part.seeds[0]) if not part.at_once else ''}.json"
-    write_json(folder / name, {**dataclasses.asdict(part), "cores": None if cores is None else list(cores)})
-    words = [sys.executable, "-m", "trainers.experiments.part", str(folder / name)]
-    with (folder / LOG).open("ab") as log:
+    file = Path(part.folder) / f"part{part.name}.json"
+    file.parent.mkdir(parents=True, exist_ok=True)
+    about = {"cores": None if cores is None else list(cores), "parent": os.getpid()}
+    write_json(file, {**dataclasses.asdict(part), **about})
+    words = [sys.executable, "-m", "trainers.experiments.part", str(file)]
+    with part.log.open("ab") as log:
         return subprocess.Popen(words, stdin=subprocess.DEVNULL, stdout=log, stderr=log, start_new_session=True)
 
 
@@ -406,8 +425,16 @@ def failure_of(part: Part, code: int) -> str:
     """Return the message about a process that has failed: the last line that it printed; "" if it has not."""
     if code == 0 or part.is_complete():
         return ""
-    lines = (Path(part.folder) / LOG).read_text("utf-8", errors="replace").strip().splitlines()
+    lines = part.log.read_text("utf-8", errors="replace").strip().splitlines() if part.log.is_file() else []
     return f"exit code {code}: {lines[-1] if lines else 'no output'}"
+
+
+def _message_of(future: Future[str]) -> str:
+    """Return the message about a part that has failed, also where its process could not be started or was lost."""
+    try:
+        return future.result()
+    except Exception as error:  # noqa: BLE001  # reported; the other cells go on
+        return f"{type(error).__name__}: {str(error).partition(chr(10))[0]}"
 
 
 def _flat(values: Mapping[str, Any], prefix: str = "") -> dict[str, Any]:

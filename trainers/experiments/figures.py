@@ -48,11 +48,11 @@ class Figures:
         if not len(frame):
             return []
         tasks = list(dict.fromkeys(frame.task))
-        wide = min(3, len(tasks))
-        high = math.ceil(len(tasks) / wide)
-        figure = self._figure(figsize=(4.2 * wide, 3.0 * high), layout="constrained")
+        num_columns = min(3, len(tasks))
+        num_rows = math.ceil(len(tasks) / num_columns)
+        figure = self._figure(figsize=(4.2 * num_columns, 3.0 * num_rows), layout="constrained")
         for index, task in enumerate(tasks, start=1):
-            axes = figure.add_subplot(high, wide, index)
+            axes = figure.add_subplot(num_rows, num_columns, index)
             self._draw(axes, frame[frame.task == task])
             if (threshold := thresholds.get(task)) is not None:
                 axes.axhline(threshold, color="0.4", linewidth=0.8)
@@ -99,7 +99,7 @@ class Figures:
             rows = group.sort_values("x")
             axes.plot(rows.x, rows.value, label=name, markevery=max(1, len(rows) // 8), **style)
             axes.fill_between(rows.x, rows.low, rows.high, color=style["color"], alpha=0.2, linewidth=0)
-        if frame.x.max() > 10:
+        if frame.x.max() > 1000:
             axes.xaxis.set_major_formatter(EngFormatter(sep=""))
         axes.tick_params(labelsize=8)
         axes.grid(alpha=0.3)

@@ -17,8 +17,9 @@ from gpu_envs.cli.dispatch import run_command
 from gpu_envs.errors import CheckpointError, ConfigError, GpuEnvsError
 from gpu_envs.utils.settings import check_settings, setting
 from gpu_envs.utils.suggestions import unknown_name_message
-from trainers.base.serialization import read_json
+from trainers.base.serialization import read_json, write_json, write_text
 from trainers.storage.config_yaml import format_config, read_config
+from trainers.storage.run_folder import EXPERIMENT, run_name
 
 CROSS_PLAY = "cross_play"
 """Opponents of an evaluation: the policies of the other algorithms, trained with the same seed."""
@@ -103,7 +104,7 @@ class Cell:
 
     def run_of(self, seed: int) -> Path:
         """Return the folder of a seed's run, in the folder of the experiment."""
-        return self.path / f"seed-{seed}"
+        return self.path / run_name(seed)
 
     def __str__(self) -> str:
         return f"{self.algorithm} on {self.task}"
@@ -146,7 +147,25 @@ class Grid:
         with _errors_of(path):
             return _grid(values, path, [word for module in allow_import for word in ("--allow-import", module)])
 
+    def copy_to(self, folder: Path) -> None:
+        """Write the file and the scores of baselines into the folder of an experiment, where `read` finds them."""
+        for name, tasks in self.baselines.items():
+            (folder / BASELINES).mkdir(exist_ok=True)
+            write_json(folder / BASELINES / f"{name}.json", {task: {"scores": s} for task, s in tasks.items()})
+        write_text(folder / EXPERIMENT, self.text)
 
+
+BASELINES = "baselines"
+"""Folder of the scores of baselines, in the folder of an experiment."""
+SETTINGS = "settings.yaml"
+"""File with the settings of a cell that has begun, in its folder."""
+CHOSEN = (
+    "seed", "num_seeds", "run_dir", "resume", "num_workers", "ray_address", "eval_episodes", "eval_greedy",
+    "eval_opponents",
+)  # fmt: skip
+"""Settings that the experiment chooses."""
+OF_LEAGUES = ("env_id", "env", "device")
+"""Settings that leagues take over from those of all cells and of their task."""
 _KEYS = ("tasks", "algorithms", "seeds", "settings", "evaluation", "cells", "baselines")
 
 
@@ -163,26 +182,36 @@ def _grid(values: Mapping[str, Any], path: Path, imports: Sequence[str]) -> Grid
             change = changes.get((task_name, name), {})
             if change.get("skip"):
                 continue
-            own = dict(_mapping(f"algorithms.{name}", algorithm))
-            command = own.pop("command", "train")
+            settings_of_algorithm = dict(_mapping(f"algorithms.{name}", algorithm))
+            command = settings_of_algorithm.pop("command", "train")
             if command not in COMMANDS:
                 raise ConfigError(f"algorithms.{name}: command: expected {' or '.join(COMMANDS)}, got {command!r}")
-            parts = ({"algorithm": name}, shared, task.settings, own, change.get("settings", {}))
+            common = _merged(shared, task.settings)
+            if command != "train":
+                common = {key: value for key, value in common.items() if key in OF_LEAGUES}
+            parts = ({"algorithm": name}, common, settings_of_algorithm, change.get("settings", {}))
             settings: dict[str, Any] = {}
             for part in parts:
                 settings = _merged(settings, part)
-            with _errors_of(f"{name} on {task_name}"):
-                cells.append(
-                    Cell(task_name, name, command, _expanded(command, settings, task.opponents, protocol, imports))
-                )
+            cell = Cell(task_name, name, command, settings)
+            recorded = path.parent / cell.path / SETTINGS
+            if path.name == EXPERIMENT and recorded.is_file():  # as it was expanded where it has begun
+                cells.append(dataclasses.replace(cell, settings=read_config(recorded)))
+                continue
+            with _errors_of(str(cell)):
+                complete = _expanded(command, settings, task.opponents, protocol, imports)
+            cells.append(dataclasses.replace(cell, settings=complete))
     if not cells:
         raise ConfigError("cells: expected one that is not skipped, got none")
     baselines = {
-        name: _baseline(f"baselines.{name}", path.parent / str(file), tasks)
+        name: _baseline(f"baselines.{name}", _file_of_baseline(path, name, str(file)), tasks)
         for name, file in _mapping("baselines", values.get("baselines")).items()
     }
-    if both := [name for name in baselines if name in algorithms]:
-        raise ConfigError(f"baselines.{both[0]}: expected another name than an algorithm's")
+    if repeated := [name for name in baselines if name in algorithms]:
+        raise ConfigError(f"baselines.{repeated[0]}: expected another name than an algorithm's")
+    for name, task in tasks.items():
+        if task.opponents == CROSS_PLAY and sum(cell.task == name for cell in cells) < 2:
+            raise ConfigError(f"tasks.{name}: opponents: expected two algorithms or more for cross_play, got one")
     return Grid(tasks, tuple(cells), _seeds(values.get("seeds", 10)), protocol, baselines, path.read_text("utf-8"))
 
 
@@ -190,14 +219,15 @@ def _expanded(
     command: str, settings: Mapping[str, Any], opponents: str, protocol: EvaluationProtocol, imports: Sequence[str]
 ) -> dict[str, Any]:
     """Return all settings of a cell as its command prints them."""
-    for name in ("seed", "num_seeds", "run_dir", "resume"):
+    for name in (*CHOSEN, *(["checkpoint_interval"] if protocol.every is not None else [])):
         if name in settings:
             raise ConfigError(f"{name}: expected none, because the experiment chooses it; leave it out")
     if command != "train":
         return _printed(command, settings, imports)
-    usual = {"logger": ["csv"], "eval_episodes": protocol.episodes, "eval_greedy": protocol.greedy}
-    usual |= {} if opponents in ("random", CROSS_PLAY) else {"eval_opponents": opponents}
-    complete = _printed(command, {**usual, **settings}, imports)
+    defaults = {"logger": ["csv"], "eval_episodes": protocol.episodes, "eval_greedy": protocol.greedy}
+    defaults |= {} if opponents in ("random", CROSS_PLAY) else {"eval_opponents": opponents}
+    complete = _printed(command, {**defaults, **settings}, imports)
+    complete["num_threads"] = complete["num_threads"] or 1  # sums of PyTorch depend on the number
     if protocol.every is not None:
         rollout = complete["num_envs"] * complete["learner"]["rollout_length"]
         complete["checkpoint_interval"] = max(1, round(protocol.every / rollout))
@@ -218,6 +248,12 @@ def _printed(command: str, settings: Mapping[str, Any], imports: Sequence[str]) 
         file.write_text(text.getvalue(), encoding="utf-8")
         complete = read_config(file)
     return {name: value for name, value in complete.items() if name not in ("seed", "video")}
+
+
+def _file_of_baseline(path: Path, name: str, file: str) -> Path:
+    """Return the file with the scores of a baseline: as the file of the experiment says, or the copy in its folder."""
+    copy = path.parent / BASELINES / f"{name}.json"
+    return copy if path.name == EXPERIMENT and copy.is_file() else path.parent / file
 
 
 def _baseline(label: str, file: Path, tasks: Mapping[str, ExperimentTask]) -> dict[str, list[float]]:
@@ -252,6 +288,8 @@ def _changes(
         for key, names in (("task", tasks), ("algorithm", algorithms)):
             if change.get(key) not in names:
                 raise ConfigError(f"{label}: {unknown_name_message(key, change.get(key), list(names))}")
+        if not isinstance(change.get("skip", False), bool):
+            raise ConfigError(f"{label}: skip: expected true or false, got {change['skip']!r:.80}")
         if (cell := (change["task"], change["algorithm"])) in changes:
             raise ConfigError(f"{label}: expected every cell once, got {cell[1]} on {cell[0]} twice")
         changes[cell] = {**change, "settings": _mapping(f"{label}.settings", change.get("settings"))}
@@ -304,8 +342,8 @@ def _merged(first: Mapping[str, Any], second: Mapping[str, Any]) -> dict[str, An
     """Return nested settings; those of the second count."""
     result = dict(first)
     for name, value in second.items():
-        before = result.get(name)
-        result[name] = _merged(before, value) if isinstance(before, Mapping) and isinstance(value, Mapping) else value
+        nested = result.get(name)
+        result[name] = _merged(nested, value) if isinstance(nested, Mapping) and isinstance(value, Mapping) else value
     return result
 
 

@@ -20,22 +20,21 @@ from typing import Any
 from gpu_envs.cli.dispatch import main as run_command
 from gpu_envs.definition.id_modules import import_named
 from gpu_envs.utils.devices import resolve_device
-from trainers.base.serialization import read_json, read_record, write_json
+from trainers.base.serialization import read_json, read_record, write_json, write_text
 from trainers.config.train_config import TrainConfig, make_eval_core
 from trainers.evaluation.policy_evaluation import trained_policies
-from trainers.experiments.grid import CROSS_PLAY
-from trainers.runner.training_evaluator import TrainingEvaluator
+from trainers.experiments.grid import CROSS_PLAY, SETTINGS
+from trainers.runner.training_evaluator import FINAL_SEED, TrainingEvaluator
 from trainers.storage import checkpoint
+from trainers.storage.config_yaml import format_config
+from trainers.storage.folder_lock import check_free
+from trainers.storage.run_folder import run_name
 
-SETTINGS = "settings.yaml"
-"""File with the settings of a cell, in its folder."""
 TRAINED = "trained.json"
 """File that says that a run is complete, in its folder."""
 FINAL = "final.json"
 """File with the evaluation of the best checkpoint of a run, in its folder."""
-FINAL_SEED = 161_803
-"""Seed of the final evaluations; it differs from the seed of evaluations in trainings."""
-POLICIES = "policies"
+EXPORTED = "exported"
 """Folder of the exported policies of a league, in the folder of its run."""
 
 
@@ -47,13 +46,15 @@ class Part:
     """Command that trains them, "train" or "league train"."""
     folder: str
     """Folder of the cell."""
+    settings: dict[str, Any]
+    """Settings of the cell."""
     seeds: tuple[int, ...]
     """The seeds."""
     at_once: bool
     """Train all seeds at once."""
     opponents: str
     """Opponents of the final evaluation, see `ExperimentTask`."""
-    others: tuple[str, ...]
+    rivals: tuple[str, ...]
     """Folders of the cells whose policies are the opponents in cross-play; () before the trainings are over."""
     episodes: int
     """Episodes of the final evaluation."""
@@ -64,34 +65,58 @@ class Part:
 
     def run_of(self, seed: int) -> Path:
         """Return the folder of a seed's run."""
-        return Path(self.folder) / f"seed-{seed}"
+        return Path(self.folder) / run_name(seed)
+
+    @property
+    def name(self) -> str:
+        """Name of the part among those of its cell, for its files."""
+        return "" if self.at_once else f"-{self.seeds[0]}"
+
+    @property
+    def log(self) -> Path:
+        """File with what the process has printed."""
+        return Path(self.folder) / f"output{self.name}.txt"
 
     def is_complete(self) -> bool:
         """Return whether nothing is left to do."""
-        return all((self.run_of(seed) / self._result).is_file() for seed in self.seeds)
+        if self.opponents == CROSS_PLAY and not self.rivals:
+            return all((self.run_of(seed) / TRAINED).is_file() for seed in self.seeds)
+        return all(self.missing(seed) == [] for seed in self.seeds)
+
+    def missing(self, seed: int) -> list[str]:
+        """Return the names of the opponents against which a seed's policies were not evaluated."""
+        names = [Path(rival).name for rival in self.rivals] or [self.opponents]
+        scores = scores_in(self.run_of(seed) / self._result)
+        return [name for name in names if name not in scores]
 
     @property
     def _result(self) -> str:
-        if self.others:
-            return CROSS_PLAY + ".json"
-        return TRAINED if self.opponents == CROSS_PLAY else FINAL
+        return f"{CROSS_PLAY}.json" if self.rivals else FINAL
 
     def work(self) -> int:
         """Do what is left of the part; return the exit code of a training that failed or was ended, else 0."""
         import_named(self.modules)
-        code = 0 if self.others else self._train()
+        Path(self.folder).mkdir(parents=True, exist_ok=True)
+        write_text(Path(self.folder) / SETTINGS, format_config(self.settings))
+        code = 0 if self.rivals else self._train()
+        if code >= 128 or (self.opponents == CROSS_PLAY and not self.rivals):  # ended by a signal, or too early
+            return code
         for seed in self.seeds:
             run = self.run_of(seed)
-            if not (run / TRAINED).is_file() or (run / self._result).is_file():
+            if not (run / TRAINED).is_file():
                 continue
-            scores = {name: evaluate(run, self, opponents) for name, opponents in self._opponents(seed).items()}
-            write_json(run / self._result, {"scores": scores, "episodes": self.episodes, "greedy": self.greedy})
+            opponents = self._opponents(seed)
+            scores = scores_in(run / self._result)
+            new = {name: evaluate(run, self, opponents[name]) for name in self.missing(seed) if name in opponents}
+            if new:
+                about = {"episodes": self.episodes, "greedy": self.greedy}
+                write_json(run / self._result, {"scores": {**scores, **new}, **about})
         return code
 
     def _opponents(self, seed: int) -> dict[str, str | None]:
         """Return the opponents of a seed's policies by their name: a run, "scripted", or None for random ones."""
-        if self.others:
-            runs = {Path(other).name: Path(other) / f"seed-{seed}" for other in self.others}
+        if self.rivals:
+            runs = {Path(rival).name: Path(rival) / run_name(seed) for rival in self.rivals}
             return {name: str(best_checkpoint(run)) for name, run in runs.items() if (run / TRAINED).is_file()}
         return {self.opponents: None if self.opponents == "random" else self.opponents}
 
@@ -104,15 +129,19 @@ class Part:
         imports = [word for module in self.modules for word in ("--allow-import", module)]
         for words, seeds in self._commands(waiting):
             code = run_command([*words, *imports])
-            trained = [seed for seed in seeds if code == 0 or self._has_ended(seed)]
-            for seed in trained:
+            misses_goal = code == 1 and self.settings.get("until_return") is not None
+            for seed in seeds:
                 run = self.run_of(seed)
-                if self.command == "league train" and not (run / POLICIES).is_dir():
-                    words = ["league", "export", str(run), "--output", str(run / POLICIES), "--all", *imports]
-                    if code := run_command(words):
-                        return code
+                if code and not misses_goal and not self._has_ended(seed):
+                    continue
+                if self.command == "league train" and not (run / EXPORTED).is_dir():
+                    exported = run / f"{EXPORTED}.tmp"
+                    shutil.rmtree(exported, ignore_errors=True)
+                    if failed := run_command(["league", "export", str(run), "--output", str(exported), *imports]):
+                        return failed
+                    exported.rename(run / EXPORTED)
                 write_json(run / TRAINED, {"exit": code})
-            if code:
+            if code and not misses_goal:
                 return code
         return 0
 
@@ -125,7 +154,7 @@ class Part:
             if (folder / checkpoint.SEEDS).is_file():
                 return [(["train", "--resume", str(folder), "--num-seeds", str(len(self.seeds))], waiting)]
             for seed in waiting:  # an earlier process was killed before it wrote seeds.json
-                shutil.rmtree(self.run_of(seed), ignore_errors=True)
+                remove_run(self.run_of(seed))
             seeds = ["--seed", str(self.seeds[0]), "--num-seeds", str(len(self.seeds))]
             return [(["train", "--config", file, *seeds, "--run-dir", str(folder)], waiting)]
         commands = []
@@ -137,12 +166,17 @@ class Part:
                 if checkpoint.every(run / checkpoint.FOLDER):
                     words = ["train", "--resume", str(run), "--no-video"]
                 elif run.exists():  # the process was killed before the first checkpoint
-                    shutil.rmtree(run)
+                    remove_run(run)
             commands.append((words, [seed]))
         return commands
 
     def _has_ended(self, seed: int) -> bool:
-        """Return whether a seed has taken all its steps, while others have failed."""
+        """Return whether a seed's training is complete, although that of another one has failed."""
+        summary = Path(self.folder) / "summary.json"
+        if self.at_once and summary.is_file():
+            ends = {run["seed"]: run["stopped_by"] for run in read_json(summary)["runs"]}
+            if ends.get(seed, 0) is None:
+                return True
         saved = checkpoint.every(self.run_of(seed) / checkpoint.FOLDER)
         if self.command != "train" or not saved:
             return False
@@ -150,10 +184,22 @@ class Part:
         return manifest.steps >= TrainConfig.from_json(manifest.config).total_steps
 
 
+def scores_in(file: Path) -> dict[str, dict[str, float]]:
+    """Return the scores in the file of a final evaluation by opponents; {} without the file."""
+    return read_json(file)["scores"] if file.is_file() else {}
+
+
+def remove_run(run: Path) -> None:
+    """Remove the folder of a run without a checkpoint; raise GpuEnvsError if another process writes there."""
+    if run.exists():
+        check_free(run)
+        shutil.rmtree(run)
+
+
 def best_checkpoint(run: Path) -> Path:
-    """Return the checkpoint of a run with the best score, or the last one."""
-    if (run / POLICIES).is_dir():
-        run /= POLICIES
+    """Return the checkpoint of a run with the best "eval/score", or the last one."""
+    if (run / EXPORTED).is_dir():
+        run /= EXPORTED
     return checkpoint.best(run / checkpoint.FOLDER) or checkpoint.find(run)
 
 
@@ -183,7 +229,7 @@ def main(file: Path) -> int:
     data = read_json(file)
     if cores := data.pop("cores"):
         os.sched_setaffinity(0, cores)
-    threading.Thread(target=_end_with_parent, args=(os.getppid(),), daemon=True).start()
+    threading.Thread(target=_end_with_parent, args=(data.pop("parent"),), daemon=True).start()
     return read_record(Part, str(file), data).work()
 
 

@@ -5,6 +5,7 @@ Every table and figure has its numbers in a CSV file of the same name.
 
 from __future__ import annotations
 
+import html
 import json
 import math
 from collections.abc import Callable, Iterator, Sequence
@@ -118,7 +119,9 @@ class ExperimentReport:
         self._csv("profiles", profiles)
         thresholds = {name: task.threshold for name, task in self.grid.tasks.items()}
         self.files += figures.curves(frame_like(curves), thresholds)
-        self.files += figures.lines(frame_like(samples), "sample_efficiency", "environment steps", "normalized IQM")
+        self.files += figures.lines(
+            frame_like(samples), "sample_efficiency", "share of the steps [%]", "normalized IQM"
+        )
         self.files += figures.lines(frame_like(profiles), "profiles", "normalized score", "share of runs above")
         self.files += figures.intervals(self.tables["aggregate"], list(MEASURES))
         self._write("marl_eval.json", json.dumps(self.marl_eval(), indent=1) + "\n")
@@ -129,7 +132,7 @@ class ExperimentReport:
 
     def _task_rows(self) -> Iterator[dict[str, Any]]:
         """Yield the scores of every algorithm on every task, and the first crossing of the threshold."""
-        first: Any = {task: self.scores(self.algorithms[0], normalized=False).get(task) for task in self.grid.tasks}
+        reference: Any = self.scores(self.algorithms[0], normalized=False)
         for task_name, task in self.grid.tasks.items():
             for name in self.algorithms:
                 values = self.scores(name, normalized=False).get(task_name)
@@ -139,9 +142,10 @@ class ExperimentReport:
                 for measure in ("mean", "IQM"):
                     row |= _estimate_cells(measure, MEASURES[measure], {task_name: values})
                 row |= {"median": float(np.median(values)), "lowest": values.min(), "highest": values.max()}
-                baseline = first[task_name]
                 row[f"p against {self.algorithms[0]}"] = (
-                    math.nan if baseline is None or name == self.algorithms[0] else statistics.p_value(values, baseline)
+                    statistics.p_value(values, reference[task_name])
+                    if task_name in reference and name != self.algorithms[0]
+                    else math.nan
                 )
                 yield row | self._crossing(task_name, name, task.threshold)
 
@@ -153,7 +157,7 @@ class ExperimentReport:
         if threshold is None:
             return cells
         reached = curves[curves.value >= threshold].sort_values("env_steps").groupby("seed").first()
-        is_median = len(seconds) and 2 * len(reached) > len(seconds)  # of all runs, those that do not reach it last
+        is_median = len(seconds) and 2 * len(reached) > len(seconds)  # a run that does not reach it counts as infinite
         for column, name in (("env_steps", "median steps to threshold"), ("seconds", "median seconds to threshold")):
             values = sorted([*reached[column], *[math.inf] * (len(seconds) - len(reached))])
             cells[name] = float(np.median(values)) if is_median else math.nan
@@ -170,32 +174,35 @@ class ExperimentReport:
         return {"algorithm": first, "other": second, "probability": value, "low": low, "high": high}
 
     def _curve_rows(self) -> list[dict[str, Any]]:
-        """Return the mean over seeds at every evaluation in trainings, with its interval."""
+        """Return the mean over seeds at every evaluation of all seeds in trainings, with its interval."""
         rows = []
+        counts = self.curves.groupby(["task", "algorithm"]).seed.nunique()
         for (task, algorithm, steps), group in self.curves.groupby(["task", "algorithm", "env_steps"], sort=False):
+            if len(group) < counts[task, algorithm]:
+                continue  # a seed has ended early, or is still training
             cells = _estimate_cells("value", statistics.mean, {task: group.value.to_numpy(float)})
             rows.append({"task": task, "algorithm": algorithm, "x": steps, **cells, "runs": len(group)})
         return rows
 
     def _sample_rows(self, names: Sequence[str]) -> list[dict[str, Any]]:
-        """Return the interquartile mean over all tasks, at shares of the steps that all tasks evaluate."""
-        rows = []
+        """Return the interquartile mean over all tasks after shares of their steps.
+
+        A run has the score of its last evaluation until then; a share before the first one of a run is left out.
+        """
+        rows, steps = [], {(cell.task, cell.algorithm): cell.total_steps for cell in self.grid.cells}
         for name in names:
             curves = self.curves[self.curves.algorithm == name]
-            tasks = dict(iter(curves.groupby("task", sort=False)))
-            if len(tasks) < len(self.grid.tasks):
-                continue  # a baseline or a league, whose curves are not known
-            count = min(group.groupby("seed").size().min() for group in tasks.values())
-            length = max(float(group.env_steps.max()) for group in tasks.values())
-            for index in range(1, count + 1):
-                scores = {}
-                for task, group in tasks.items():
+            for percent in range(5, 105, 5):
+                scores: dict[str, list[float]] = {task: [] for task in self.grid.tasks}
+                for (task, _), run in curves.groupby(["task", "seed"], sort=False):
                     low, high = self.bounds[task]
-                    runs = [run.sort_values("env_steps").value.to_numpy(float) for _, run in group.groupby("seed")]
-                    scores[task] = np.array([run[math.ceil(index * len(run) / count) - 1] for run in runs])
-                    scores[task] = (scores[task] - low) / ((high - low) or 1.0)
-                cells = _estimate_cells("value", statistics.interquartile_mean, scores)
-                rows.append({"algorithm": name, "x": index * length / count, **cells})
+                    past = run[run.env_steps <= 1.01 * percent / 100 * steps[task, name]]  # whole rollouts
+                    value = float(past.sort_values("env_steps").value.iloc[-1]) if len(past) else math.nan
+                    scores[task].append((value - low) / ((high - low) or 1.0))
+                arrays = {task: np.array(values) for task, values in scores.items()}
+                if all(len(values) and np.isfinite(values).all() for values in arrays.values()):
+                    cells = _estimate_cells("value", statistics.interquartile_mean, arrays)
+                    rows.append({"algorithm": name, "x": percent, **cells})
         return rows
 
     def _profile_rows(self, name: str) -> list[dict[str, Any]]:
@@ -228,15 +235,18 @@ class ExperimentReport:
         """Write the tables and the figures as a page of Markdown and one of HTML."""
         scheme = ", ".join(f"{name} [{low:g}, {high:g}]" for name, (low, high) in self.bounds.items())
         is_chosen = all(task.bounds for task in self.grid.tasks.values())
+        partial = [name for name in self.algorithms if name not in self.complete()]
         notes = [
-            f"Scores are final ones of the best checkpoint over {self.grid.evaluation.last_episodes} episodes. "
+            f"Scores are final ones over {self.grid.evaluation.last_episodes} episodes, of the checkpoint with the "
+            "best eval/score in training. "
             f"Scores over tasks are normalized linearly, so that these bounds are 0 and 1: {scheme}"
             + ("." if is_chosen else "; where the file names none, they are the lowest and the highest score."),
             "Intervals are 95 % of the stratified bootstrap over runs (Agarwal et al. 2021).",
+            *([f"Without final scores on all tasks: {', '.join(partial)}."] if partial else []),
             *(f"Threshold of {name}: {task.source}" for name, task in self.grid.tasks.items() if task.source),
         ]
         titles = {"aggregate": "Over all tasks", "improvement": "Probability of improvement", "tasks": "By task"}
-        lines, blocks = ["# Report", *notes], ["<h1>Report</h1>", *(f"<p>{note}</p>" for note in notes)]
+        lines, blocks = ["# Report", *notes], ["<h1>Report</h1>", *(f"<p>{html.escape(note)}</p>" for note in notes)]
         for name, title in titles.items():
             frame = self.tables[name]
             if len(frame):

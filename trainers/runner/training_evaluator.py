@@ -23,6 +23,8 @@ from trainers.models.policy import PolicyProtocol
 
 EVAL_SEED = 271_828
 """Seed of evaluation environments; training environments use the seed of the run."""
+FINAL_SEED = 161_803
+"""Seed of evaluations after a training; it differs from the seeds of training and of its evaluations."""
 
 
 class TrainingEvaluator:

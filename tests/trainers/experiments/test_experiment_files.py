@@ -49,13 +49,15 @@ def test_opponents_of_a_task_are_those_of_its_evaluations(tmp_path):
     assert read(tmp_path, {"tasks": {"tag": task}}).cells[0].settings["eval_opponents"] == "scripted"
     task["opponents"] = "cross_play"
     assert read(tmp_path, {"tasks": {"tag": task}}).cells[0].settings["eval_opponents"] is None
+    with pytest.raises(ConfigError, match=r"tasks.tag: opponents: expected two algorithms or more for cross_play"):
+        read(tmp_path, {"tasks": {"tag": task}, "algorithms": {"ppo": None}})
 
 
 def test_leagues_are_algorithms(tmp_path):
-    psro = {"command": "league train", "total_steps": None, "iterations": 2, "oracle": "exact"}
-    file = {"tasks": {"kuhn": {"settings": {"env_id": "KuhnPoker-v0"}}}, "settings": None, "algorithms": {"psro": psro}}
-    del psro["total_steps"]
+    psro = {"command": "league train", "iterations": 2, "oracle": "exact"}
+    file = {"tasks": {"kuhn": {"settings": {"env_id": "KuhnPoker-v0"}}}, "algorithms": {"psro": psro}}
     (cell,) = read(tmp_path, file).cells
+    assert "total_steps" not in cell.settings  # shared settings of trainings are not a league's
     assert (cell.command, cell.total_steps, cell.trains_seeds_at_once) == ("league train", 0, False)
     assert cell.settings["iterations"] == 2
 
@@ -81,6 +83,8 @@ def test_baselines_are_scores_of_other_programs(tmp_path):
         ({"algorithms": {"a/b": {"algorithm": "ppo"}}}, "algorithms: 'a/b': expected letters, digits"),
         ({"algorithms": {"ppo": {"command": "tune"}}}, "command: expected train or league train, got 'tune'"),
         ({"algorithms": {"ppo": {"seed": 3}}}, "ppo on pole: seed: expected none, because the experiment chooses it"),
+        ({"settings": {"eval_episodes": 3}}, "ppo on pole: eval_episodes: expected none, because the experiment"),
+        ({"cells": [{"task": "pole", "algorithm": "ppo", "skip": "no"}]}, "skip: expected true or false, got 'no'"),
         ({"seeds": [1, 3]}, r"seeds: expected their number or consecutive seeds such as \[3, 4, 5\], got \[1, 3\]"),
         ({"seeds": 0}, "seeds: expected their number or consecutive seeds"),
         ({"evaluation": {"every": 0}}, "evaluation: every: expected an int >= 1, or None, got 0"),
