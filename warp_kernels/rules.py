@@ -90,6 +90,7 @@ class Rules:
         by_reference: Functions take State and IO as wp.ref[...]; copies of large ones compile for long.
         info: Fields of State by agent that info shows, with their further sizes; set by EnvDefinition, as results.
         results: Those among them that tell how an episode has ended, a number per agent.
+        width: Observation width D; set by EnvDefinition.
         keeps_final_state: Steps write ``io.final_state``; set by the runtime where somebody reads it.
         order: Order of siblings in phased kernels, set by framework.thread_orders for checks; "" for production.
     """
@@ -121,6 +122,7 @@ class Rules:
     by_reference: bool = False
     info: tuple[tuple[str, tuple[int, ...]], ...] = ()
     results: tuple[str, ...] = ()
+    width: int = 0
     keeps_final_state: bool = False
     order: str = ""
 

@@ -262,7 +262,8 @@ class EnvDefinition:
                 raise ConfigError(f"{key}: results: expected a number per agent ({agents},), got {name!r} {shape}")
         entries = tuple((state_field, shapes[state_field][1:]) for state_field in self.info.values())
         results = tuple(self.info.get(name, name) for name in self.results)
-        object.__setattr__(self, "rules", replace(self.rules, info=entries, results=results))
+        width = max(space.shape[0] for space in self.flat_spaces.values())
+        object.__setattr__(self, "rules", replace(self.rules, info=entries, results=results, width=width))
 
     @cached_property
     def flat_spaces(self) -> dict[str, spaces.Box]:

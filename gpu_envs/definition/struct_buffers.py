@@ -11,6 +11,7 @@ import warp as wp
 from gpu_envs.errors import ConfigError
 from gpu_envs.utils.devices import LESS, stride_error, warp_array
 from gpu_envs.utils.settings import MAX_INT
+from warp_kernels.framework.wide_words import ALIGNMENT
 
 HUGE_PAGE = 1 << 21
 """Size of a huge page [bytes]; smaller tensors need none."""
@@ -102,6 +103,22 @@ def check_stride(name: str, shape: tuple[int, ...], dtype: torch.dtype) -> None:
         raise stride_error(name, shape, stride)
 
 
+def check_start(name: str, tensor: torch.Tensor, word: int) -> None:
+    """Raise an error unless a tensor starts at a multiple of a word [bytes], as kernels of a GPU assume.
+
+    Args:
+        name: Name for the message.
+        tensor: The tensor, of any shape (N, ...).
+        word: Length of the word [bytes].
+
+    Raises:
+        ConfigError: Naming the tensor and its offset.
+    """
+    if offset := tensor.data_ptr() % word:
+        expected = f"a tensor that starts at a multiple of {word} bytes"
+        raise ConfigError(f"{name}: expected {expected}, got one {offset} bytes after it")
+
+
 def _element(dtype: Any) -> tuple[torch.dtype, tuple[int, ...]]:
     """Return the torch dtype and the inner shape of a Warp array's element."""
     inner: tuple[int, ...] = ()
@@ -117,10 +134,15 @@ def array_fields(struct: Any) -> dict[str, tuple[int, torch.dtype, tuple[int, ..
 
 
 def fill(struct: Any, tensors: dict[str, torch.Tensor], scalars: dict[str, int] | None = None) -> Any:
-    """Return an instance of a Warp struct whose arrays are views of the tensors; scalars are given by name."""
+    """Return an instance of a Warp struct whose arrays are views of the tensors; scalars are given by name.
+
+    Raises:
+        ConfigError: A tensor does not start at a multiple of ALIGNMENT.
+    """
     instance = struct()
     for name, var in struct.vars.items():
         if name in tensors:
+            check_start(name, tensors[name], ALIGNMENT)
             setattr(instance, name, warp_array(tensors[name], var.type.dtype, name))
         else:
             setattr(instance, name, (scalars or {})[name])

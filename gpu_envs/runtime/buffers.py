@@ -83,7 +83,7 @@ class EnvBuffers:
     ) -> None:
         rules = definition.rules
         self.definition = definition
-        self.width: int = max(space.shape[0] for space in definition.flat_spaces.values())
+        self.width: int = rules.width
         self.action_kind: str = _ACTION_KINDS[type(next(iter(definition.action_spaces.values())))]
         counts, low, high = _action_bounds(definition)
         if rules.num_choices and (counts != rules.num_choices).any():

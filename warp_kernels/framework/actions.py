@@ -6,8 +6,8 @@ import warp as wp
 
 from warp_kernels import episode
 from warp_kernels.episode import IO
-from warp_kernels.framework.dense_arrays import copy_numbers
 from warp_kernels.framework.policies import Acting, Policies, PolicyKind, Trace
+from warp_kernels.framework.wide_words import copy_of
 from warp_kernels.networks.activations import vector
 from warp_kernels.networks.distributions import distribution_of
 from warp_kernels.rules import Rules
@@ -21,14 +21,14 @@ def step_address(start: wp.uint64, t: int, num_rows: int, row_size: int):
 
 def keep_inputs(rules: Rules) -> Any:
     """Build the function that stores what an agent sees before a step."""
-    masked, turn_based = rules.masked, rules.turn_based
+    masked, turn_based, copy_row = rules.masked, rules.turn_based, copy_of(rules.width)
 
     @wp.func
     def keep(io: IO, trace: Trace, t: int, env: int, agent: int):
         width = io.obs.shape[2]
         offset = wp.uint64(4) * wp.uint64(env * io.obs.shape[1] + agent) * wp.uint64(width)
         step = step_address(trace.obs.ptr, t, io.obs.shape[0] * io.obs.shape[1], 4 * width)
-        copy_numbers(io.obs.ptr + offset, step + offset, width)
+        copy_row(io.obs.ptr + offset, step + offset, width)
         if wp.static(masked):
             n = int(io.action_mask.shape[2]) - 1
             while n >= 0:

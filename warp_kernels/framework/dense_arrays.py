@@ -1,12 +1,10 @@
-"""Warp functions that rebuild arrays over the same memory with sizes known at compile time, and copies of numbers.
+"""Warp functions that rebuild arrays over the same memory with sizes known at compile time.
 
 Arrays whose sizes are constants are indexed without a multiplication by strides that are known only at run time.
 """
 
 from collections.abc import Collection, Iterable, Mapping
 from typing import Any
-
-import warp as wp
 
 from warp_kernels.episode import IO
 from warp_kernels.generated_source import compiled
@@ -45,12 +43,3 @@ def dense_state(state: type, tails: Mapping[str, tuple[int, ...]], tables: Colle
     """
     shapes = {name: (1 if name in tables else "n", *tail) for name, tail in tails.items()}
     return _dense("state", "State", shapes, {"State": state})
-
-
-@wp.func_native("""
-    const wp::float32* __restrict__ read = (const wp::float32*)source;
-    wp::float32* __restrict__ write = (wp::float32*)target;
-    for (int i = 0; i < count; ++i) write[i] = read[i];
-""")
-def copy_numbers(source: wp.uint64, target: wp.uint64, count: int):
-    """Copy adjacent float32, which loops over the columns of Warp's arrays do one by one on a CPU."""

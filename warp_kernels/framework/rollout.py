@@ -16,6 +16,7 @@ from warp_kernels.framework.dense_arrays import dense_io
 from warp_kernels.framework.policies import Acting, Policies, Trace, draw_matchup
 from warp_kernels.framework.schedules import LaunchStage, module_of, one_world
 from warp_kernels.framework.step import step_phases
+from warp_kernels.framework.wide_words import aligned
 from warp_kernels.rules import LAST, Rules
 
 _OF_SHORT_EPISODES = (
@@ -44,6 +45,7 @@ def build_rollout(rules: Rules, acting: Acting, together: int, fuse_fp: bool):
     """
     Params, State, num_agents = rules.params, rules.state, rules.num_agents
     lay, has_lay = rules.relayout, rules.relayout is not None
+    align_state, align_io = aligned(State), aligned(IO, {"obs": rules.width})
     parts = step_phases(rules)
     run_world, reset = one_world(rules, parts.play, parts.start), one_world(rules, parts.renew, parts.start)
     traced = acting.traced
@@ -78,8 +80,8 @@ def build_rollout(rules: Rules, acting: Acting, together: int, fuse_fp: bool):
     ):
         n = io.alive.shape[0]
         if wp.static(has_lay):
-            state = lay(state, n)
-        io = dense(io, n)
+            state = align_state(lay(state, n))
+        io = dense(align_io(io), n)
         thread, _ = wp.tid()
         world = first + thread * together
         while world < end:

@@ -18,6 +18,7 @@ from warp_kernels.framework.dense_arrays import dense_io
 from warp_kernels.framework.step import Parts, step_phases
 from warp_kernels.framework.thread_orders import permutation
 from warp_kernels.framework.unrolling import affordable_unroll
+from warp_kernels.framework.wide_words import aligned
 from warp_kernels.rules import AGENT, LAST, WORLD, Phase, Rules, agent_phase
 
 FUSED = "fused"  # all phases of a world
@@ -141,6 +142,7 @@ def module_of(rules: Rules, kind: str, fuse_fp: bool, details: str = "") -> str:
     """
     more = f" {rules.info} {rules.results}" if rules.info else ""
     more += " keeps the final state" if rules.keeps_final_state else ""
+    more += f" {rules.width} wide"
     digest = hashlib.sha256(f"{rules.key} {kind} {fuse_fp}{details}{more}".encode()).hexdigest()[:12]
     name = f"warp_kernels.{rules.key.split(' ')[0]}.{kind}_{digest}"
     wp.set_module_options(
@@ -233,6 +235,7 @@ def _fused(rules: Rules, parts: Parts, module: str) -> tuple[tuple[LaunchStage, 
     """
     Params, State, num_agents, size = rules.params, rules.state, rules.num_agents, rules.action_size
     lay, has_lay = rules.relayout, rules.relayout is not None
+    align_state, align_io = aligned(State), aligned(IO, {"obs": rules.width})
     step, renew = (_chain(rules, part, unroll) for part, unroll in ((parts.play, True), (parts.renew, False)))
     start = _chain(rules, parts.start, unroll=False)
     dense = dense_io(episode.DENSE_FIELDS, num_agents, {"choice": size, "control": size})
@@ -242,8 +245,8 @@ def _fused(rules: Rules, parts: Parts, module: str) -> tuple[tuple[LaunchStage, 
     def fused(first: int, end: int, stride: int, resets: int, params: wp.array(dtype=Params), state: State, io: IO):
         n = io.alive.shape[0]
         if wp.static(has_lay):
-            state = lay(state, n)
-        io = dense(io, n)
+            state = align_state(lay(state, n))
+        io = dense(align_io(io), n)
         thread, _ = wp.tid()
         world = first + thread
         while world < end:

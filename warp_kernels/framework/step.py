@@ -6,7 +6,7 @@ from typing import Any
 import warp as wp
 
 from warp_kernels import episode
-from warp_kernels.framework.dense_arrays import copy_numbers
+from warp_kernels.framework.wide_words import copy_of, observe_in_words
 from warp_kernels.generated_source import compiled
 from warp_kernels.rules import WORLD, Phase, Rules, agent_phase, world_phase
 
@@ -44,7 +44,8 @@ def step_phases(rules: Rules, without_observation: bool = False, in_slots: bool 
     num_components = rules.action_size
     allow_illegal = turn_based and not without_observation  # illegal actions can occur
     advance = episode.advance_clock_in_turns if allow_illegal else episode.advance_clock
-    start, start_agent, look, legal, stake = rules.reset, rules.reset_agent, rules.observe, rules.legal, rules.stake
+    start, start_agent, legal, stake = rules.reset, rules.reset_agent, rules.legal, rules.stake
+    look, copy_row = observe_in_words(rules), copy_of(rules.width)
     has_start, has_start_agent = start is not None, start_agent is not None
     forget, has_forget = rules.forget, rules.forget is not None
     show, keep, has_info, has_results = _show_info(rules), _keep_results(rules), bool(rules.info), bool(rules.results)
@@ -181,7 +182,7 @@ def step_phases(rules: Rules, without_observation: bool = False, in_slots: bool 
                 else:
                     width = io.obs.shape[2]
                     start = wp.uint64(4) * wp.uint64(env * num_agents + agent) * wp.uint64(width)
-                    copy_numbers(io.obs.ptr + start, io.final_obs.ptr + start, width)
+                    copy_row(io.obs.ptr + start, io.final_obs.ptr + start, width)
                 if wp.static(has_results):
                     keep(state, io, env, agent)
             if wp.static(has_info):  # an agent that has left keeps the entries of its end

@@ -12,10 +12,12 @@ from gymnasium import spaces
 from torch import Tensor
 
 from gpu_envs.definition.environment import WorldView
+from gpu_envs.definition.struct_buffers import check_start
 from gpu_envs.runtime.launcher import KernelLauncher
 from gpu_envs.utils.devices import host_view, warp_array
 from gpu_envs.utils.settings import MAX_INT
 from warp_kernels.framework.policies import Trace
+from warp_kernels.framework.wide_words import word_of
 
 
 class RolloutCore(WorldView, Protocol):
@@ -140,6 +142,8 @@ class RolloutTrace:
                 name = "choice" if tensor.dtype == torch.int64 else "control"
                 setattr(trace, name, warp_array(tensor.view(*tensor.shape[:3], -1), name="trace.action"))
             elif tensor is not None:
+                if field.name == "obs":
+                    check_start("trace.obs", tensor, word_of(tensor.shape[-1]))
                 setattr(trace, field.name, warp_array(tensor, name=f"trace.{field.name}"))
         return trace
 
