@@ -14,6 +14,7 @@ from benchmarks.kernels import budgets, measurement, page
 from benchmarks.kernels.assembler import AssemblerError
 from benchmarks.kernels.networks import networks
 from benchmarks.kernels.programs import subjects
+from benchmarks.kernels.words import SUBJECTS, count_accesses
 
 
 def main(argv: list[str]) -> int:
@@ -45,6 +46,8 @@ def main(argv: list[str]) -> int:
         for section in ("environments", "networks"):
             combined = record[section] | measured[section]
             merged[section] = {name: combined[name] for name in names if name in combined}
+        counted = [name for name in SUBJECTS if not args.only or name in args.only]
+        merged["words"] = record.get("words", {}) | {name: count_accesses(name) for name in counted}
         record = merged
         budgets.RECORD.write_text(budgets.dumps(record), encoding="utf-8")
         page.write(record)

@@ -10,6 +10,7 @@ from benchmarks.kernels.measurement import FIGURES, Record
 from benchmarks.kernels.networks import LEARNING, ROLLOUT
 from benchmarks.kernels.occupancy import ARCHITECTURES, occupancy
 from benchmarks.kernels.programs import subjects
+from benchmarks.kernels.words import SIZES
 from gpu_envs.definition.registry import find
 from gpu_envs.runtime.kernels import LARGE_BLOCK, threads_of_world
 
@@ -30,6 +31,10 @@ def parts(record: Record) -> dict[str, str]:
     return {
         "versions": f"Compiled with Warp {versions['warp-lang']} and ptxas {versions['ptxas']} for "
         f"{', '.join(architecture.name for architecture in ARCHITECTURES)}.",
+        "words": table(
+            ("kernel of a step", *(f"{size} bytes" for size in SIZES)),
+            ([name, *map(str, counts)] for name, counts in record["words"].items()),
+        ),
         "kernels": f"{table(COLUMNS, _rows(record))}\n\n{_spilling(record['environments'])}",
     }
 
