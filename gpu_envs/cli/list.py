@@ -49,7 +49,7 @@ class ListOptions(ImportOptions):
 
 
 def list_command(argv: list[str]) -> int:
-    """List the environments with their number of agents and a description."""
+    """List the environments with agents and a description."""
     if argv and not argv[0].startswith("-"):
         argv = ["--family", *argv]
     args = parse(ListOptions, "list", argv)

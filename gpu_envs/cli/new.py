@@ -45,7 +45,7 @@ class NewOptions:
 
 
 def new_command(argv: list[str]) -> int:
-    """Write the files of a new environment: rules, host file, test, page."""
+    """Write the files of a new environment, with rules and a test."""
     args = parse(NewOptions, "new", argv)
     name, target = args.name, args.folder / args.name
     files = written(name, args.template)

@@ -1,5 +1,6 @@
 """Definition of one configured environment, which its host file builds."""
 
+import contextlib
 import dataclasses
 import numbers
 from collections.abc import Callable, Mapping, Sequence
@@ -262,7 +263,9 @@ class EnvDefinition:
                 raise ConfigError(f"{key}: results: expected a number per agent ({agents},), got {name!r} {shape}")
         entries = tuple((state_field, shapes[state_field][1:]) for state_field in self.info.values())
         results = tuple(self.info.get(name, name) for name in self.results)
-        width = max(space.shape[0] for space in self.flat_spaces.values())
+        width = 0
+        with contextlib.suppress(ConfigError):  # of an invalid space, which is raised where the environment is made
+            width = max(space.shape[0] for space in self.flat_spaces.values())
         object.__setattr__(self, "rules", replace(self.rules, info=entries, results=results, width=width))
 
     @cached_property

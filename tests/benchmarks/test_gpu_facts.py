@@ -64,7 +64,7 @@ def test_facts_come_before_packages_of_this_project(tmp_path):
     assert parts.pop("machine")["status"] == "done"
     assert {part["status"] for part in parts.values()} == {"lacks gymnasium, pettingzoo"}
     assert set(parts) == {"goals", "tests", "training"}
-    assert lines[-1] == "failed: goals, tests, training"
+    assert lines[-1] == "failed: goals, training, tests"
 
 
 def test_report_imports_no_library_itself():

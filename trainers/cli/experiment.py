@@ -98,7 +98,7 @@ class ExperimentNewOptions:
 
 
 def experiment_command(argv: list[str]) -> int:
-    """Compare algorithms on tasks with several seeds: one file, one table, one report."""
+    """Compare algorithms on tasks with several seeds."""
     if not argv or argv[0] in ("-h", "--help"):
         print(USAGE)
         return 0 if argv else 2

@@ -75,7 +75,7 @@ def test_help_names_missing_extra_of_command(capsys, monkeypatch):
         raise ModuleNotFoundError(f"{name} needs an extra")
 
     monkeypatch.setattr(dispatch.importlib.util, "find_spec", find_spec)
-    assert "  league   league.cli.dispatch needs an extra\n" in help_text(capsys)
+    assert "  league      league.cli.dispatch needs an extra\n" in help_text(capsys)
 
 
 class Parsed(BaseException):

@@ -90,7 +90,7 @@ def test_output_falls_back_to_ascii(text, encoding, written):
 def test_command_prints_in_a_locale_without_its_characters(monkeypatch):
     output = io.TextIOWrapper(io.BytesIO(), encoding="ascii")
     monkeypatch.setattr(sys, "stdout", output)
-    monkeypatch.setattr(dispatch, "_run", lambda args: print("22.42 ± 1.32") or 0)
+    monkeypatch.setattr(dispatch, "run_command", lambda args: print("22.42 ± 1.32") or 0)
     assert dispatch.main(["eval"]) == 0
     assert output.buffer.getvalue() == b"22.42 +- 1.32\n"
 
