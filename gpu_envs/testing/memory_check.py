@@ -48,7 +48,7 @@ def check_memory(id: str, num_steps: int | None = None, num_envs: int = 12, **co
         progress, result = Path(folder) / "progress", Path(folder) / "result"
         progress.write_bytes(bytes(_PROGRESS.size))
         order = {"id": id, "steps": num_steps, "worlds": num_envs, "config": config, "folder": folder}
-        environment = os.environ | {"PYTHONPATH": os.pathsep.join(filter(None, sys.path))}
+        environment = os.environ | {"PYTHONPATH": os.pathsep.join([*filter(None, sys.path), os.getcwd()])}
         command = [sys.executable, "-P", "-m", "gpu_envs.testing.memory_check", json.dumps(order)]
         with (Path(folder) / "output").open("w+b") as output:
             child = subprocess.Popen(command, env=environment, stdout=output, stderr=subprocess.STDOUT)

@@ -110,6 +110,9 @@ class LeagueState:
         for entry in read_players(store):
             self.roster.add(entry)
         self.roster.retired = set(store.get("retired", [], list[str]))
+        for name in self.roster.learning():
+            if name not in self.learning:
+                raise CheckpointError(f"{context}: learning: expected an entry of {name}, got none (damaged)")
         for name in self.learning:
             weights = store.state(f"live.{name}", device)
             if weights is None:
@@ -136,9 +139,11 @@ class LeagueState:
         pools: dict[str, list[PolicyProtocol]] = {}
         for role, population in self.populations.items():
             index = {entry.name: entry.index for entry in population.entries}
-            pools[role] = [
-                self.live[name] if name in self.live else population[index[name]] for name in self.members(role)
-            ]
+            names = self.members(role)
+            if missing := [name for name in names if name not in self.live and name not in index]:
+                text = f"expected a policy of {missing[0]} in the population of {role}, got none (damaged)"
+                raise CheckpointError(f"{self.store.path}: {text}")
+            pools[role] = [self.live[name] if name in self.live else population[index[name]] for name in names]
         return pools
 
     # ---------------------------------------------------------------- results of trainings

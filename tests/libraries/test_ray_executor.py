@@ -224,15 +224,6 @@ def psro(path, executor):
         PSRO(store, config, executor=executor).run()
 
 
-def psro_with_own_network(path, executor):
-    """Play with a network that workers import by its name."""
-    id_modules.allow_import("own_network")
-    overrides = {**psro_runs.TINY, "learner.network": "own_network:OwnNetwork"}
-    config = PSROConfig(iterations=2, **{**psro_runs.QUICK, "train_overrides": overrides})
-    with open_run(path, Game.of("KuhnPoker-v0"), "psro", config) as store:
-        PSRO(store, config, executor=executor).run()
-
-
 def alphastar(path, executor):
     game = Game.of("SimpleTag-v0")
     running = small_league.league(path, "alphastar", 2, game, executor=executor, episodes=4)
@@ -254,7 +245,7 @@ class DeadlyExecutor(RayExecutor):
         super().submit(task)
 
 
-@pytest.mark.parametrize("run", [psro, psro_with_own_network, alphastar])
+@pytest.mark.parametrize("run", [psro, alphastar])
 def test_league_whose_workers_die_equals_that_of_one_process(run, cluster, tmp_path):
     run(tmp_path / "local", LocalExecutor())
     executor = DeadlyExecutor(cluster.address)

@@ -14,9 +14,9 @@ from trainers.base.shard import Shard
 
 ENGINES = ("auto", "torch", "kernel")
 """Values of `engine`: kernels where they pay, never, or wherever they support the policy."""
-Part = Literal["rollouts", "gradients"]
+EnginePart = Literal["rollouts", "gradients"]
 """Part of a training."""
-ENGINE_PARTS: dict[str, tuple[Part, ...]] = {
+ENGINE_PARTS: dict[str, tuple[EnginePart, ...]] = {
     "torch": (),
     "kernel": ("rollouts", "gradients"),
     "rollouts kernel, gradients torch": ("rollouts",),
@@ -111,7 +111,7 @@ class LearnerSpec:
         """Number of worlds of all processes."""
         return self.num_envs if self.shard is None else self.shard.num_envs_total
 
-    def reason_for_torch(self, part: Part, unsupported: str, unprofitable: Callable[[], str]) -> str:
+    def reason_for_torch(self, part: EnginePart, unsupported: str, unprofitable: Callable[[], str]) -> str:
         """Return why PyTorch computes a part of this learner's training, or an empty string if kernels do.
 
         Args:

@@ -22,6 +22,7 @@ from gpu_envs.utils.progress import Progress
 from trainers.base.serialization import read_json, read_record, write_json
 from trainers.experiments.grid import CROSS_PLAY, SETTINGS, Cell, Grid
 from trainers.experiments.part import FINAL, TRAINED, Part, scores_in
+from trainers.experiments.report import COLUMNS, frame_of, write_report
 from trainers.runner.signals import signals
 from trainers.storage import checkpoint, run_folder, seed_metrics
 from trainers.storage.config_yaml import read_config
@@ -35,8 +36,6 @@ EXECUTORS = ("local", "process", "ray")
 """Places where cells run: one after the other, several processes of this machine at once, or a Ray cluster."""
 POLL = 1.0
 """Time between two looks at the progress of the runs [s]."""
-COLUMNS = ("task", "algorithm", "seed", "env_steps", "seconds", "final", "opponents", "metric", "value")
-"""Columns of the table of evaluations."""
 
 
 class Experiment:
@@ -317,8 +316,6 @@ class Experiment:
         Raises:
             MissingExtraError: pandas is not installed.
         """
-        from trainers.experiments.report import frame_of
-
         return frame_of(self.evaluations())
 
     def report(self, out: Path | None = None) -> list[Path]:
@@ -327,8 +324,6 @@ class Experiment:
         Args:
             out: Folder; None: report/ in the folder of the experiment.
         """
-        from trainers.experiments.report import write_report
-
         return write_report(self.grid, self.results(), out or self.run_dir / "report")
 
 

@@ -21,6 +21,8 @@ from trainers.experiments.figures import Figures
 from trainers.experiments.grid import Grid
 from trainers.experiments.statistics import Scores
 
+COLUMNS = ("task", "algorithm", "seed", "env_steps", "seconds", "final", "opponents", "metric", "value")
+"""Columns of the table of evaluations."""
 PROFILE = np.linspace(0.0, 1.0, 101)
 """Thresholds of performance profiles."""
 MEASURES: dict[str, Callable[[Sequence[np.ndarray]], np.ndarray]] = {
@@ -38,8 +40,6 @@ def frame_of(rows: Sequence[dict[str, Any]]) -> Any:
         import pandas
     except ModuleNotFoundError as error:
         raise missing_extra(error, "a frame of results", ("pandas",), packages("experiments")) from None
-    from trainers.experiments.experiment import COLUMNS
-
     frame = pandas.DataFrame(list(rows), columns=list(COLUMNS))
     numbers = ["env_steps", "seconds", "value"]
     frame[numbers] = frame[numbers].apply(pandas.to_numeric, errors="coerce")

@@ -13,7 +13,7 @@ from gpu_envs.runtime.core import Core
 from trainers.algorithms.learner import SkipsUpdates
 from trainers.algorithms.on_policy.kernel_engine import KernelEngine
 from trainers.base.gradients import LOCAL_REDUCER, GradientReducer
-from trainers.base.learner_spec import ENGINE_PARTS, Part
+from trainers.base.learner_spec import ENGINE_PARTS, EnginePart
 from trainers.base.serialization import check_tensors
 from trainers.base.shard import Shard
 from trainers.base.state import State, select_prefix
@@ -97,8 +97,9 @@ class LearnerGroup:
         engines = {}
         for name, assignment in self.assignments.items():
             has_gradients = isinstance(getattr(assignment.learner, "engine", None), KernelEngine)
-            in_kernels: dict[Part, bool] = {"rollouts": plays_in_kernels, "gradients": has_gradients}
-            engines[name] = names[tuple(part for part, is_computed in in_kernels.items() if is_computed)]
+            in_kernels: dict[EnginePart, bool] = {"rollouts": plays_in_kernels, "gradients": has_gradients}
+            computed: tuple[EnginePart, ...] = tuple(part for part in in_kernels if in_kernels[part])
+            engines[name] = names[computed]
         return engines
 
     @property

@@ -145,7 +145,7 @@ def test_long_parts_show_progress(tmp_path, capsys):
     options = ["--total-steps", "300", "--run-dir", str(tmp_path)]
     assert train_command([*WITHOUT_VIDEO, *options]) == 0  # whole rollouts of 160
     printed = capsys.readouterr().err
-    for last in ("320 / 320 steps", "1,024 / 1,024 episodes", "600 / 600 frames"):
+    for last in ("320 / 320 steps", "128 / 128 episodes", "600 / 600 frames"):
         assert last in printed
     assert eval_command([str(tmp_path), "--episodes", "4"]) == 0
     output = capsys.readouterr()

@@ -88,7 +88,7 @@ def test_baselines_are_scores_of_other_programs(tmp_path):
         ({"seeds": [1, 3]}, r"seeds: expected their number or consecutive seeds such as \[3, 4, 5\], got \[1, 3\]"),
         ({"seeds": 0}, "seeds: expected their number or consecutive seeds"),
         ({"evaluation": {"every": 0}}, "evaluation: every: expected an int >= 1, or None, got 0"),
-        ({"evaluation": {"evry": 1}}, "no setting of evaluation named 'evry'; did you mean every?"),
+        ({"evaluation": {"everi": 1}}, "no setting of evaluation named 'everi'; did you mean every?"),
         ({"tasks": {"pole": {"settings": {"env_id": "CartPol-v1"}}}}, "ppo on pole: .*did you mean CartPole-v1"),
         ({"tasks": {"pole": {"bounds": [1, 0]}}}, "tasks.pole: bounds: expected a lower and a higher score"),
         ({"cells": [{"task": "pole", "algorithm": "dqn"}]}, r"cells\[0\]: no algorithm named 'dqn'"),
