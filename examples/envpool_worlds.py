@@ -23,19 +23,16 @@ class EnvpoolWorlds:
     def __init__(self, num_envs: int, task: str, **settings: Any) -> None:
         self.num_envs = num_envs
         self._make = partial(envpool.make, task, env_type="gymnasium", **settings)
-        single = self._make(num_envs=1)
-        observed, acted = single.observation_space, single.action_space
-        dtype = np.float32 if observed.dtype == np.float64 else observed.dtype
-        self.observation_spaces = {
-            AGENT: spaces.Box(observed.low.astype(dtype), observed.high.astype(dtype), dtype=dtype)
-        }
-        is_discrete = isinstance(acted, spaces.Discrete)
+        env = self._make(num_envs=1)
+        obs, action = env.observation_space, env.action_space
+        dtype = np.float32 if obs.dtype == np.float64 else obs.dtype
+        self.observation_spaces = {AGENT: spaces.Box(obs.low.astype(dtype), obs.high.astype(dtype), dtype=dtype)}
         self.action_spaces = {
-            AGENT: spaces.Discrete(int(acted.n))
-            if is_discrete
-            else spaces.Box(acted.low.astype(np.float32), acted.high.astype(np.float32))
+            AGENT: spaces.Discrete(int(action.n))
+            if isinstance(action, spaces.Discrete)
+            else spaces.Box(action.low.astype(np.float32), action.high.astype(np.float32))
         }
-        self._action_dtype = acted.dtype
+        self._action_dtype = action.dtype
         self._pool: Any = None
 
     def reset(self, seed: Tensor, mask: Tensor) -> np.ndarray:

@@ -80,8 +80,8 @@ def rows(output: str) -> Iterator[dict[str, Any]]:
         notes.append(f"blocks of {kernel['Block Size']}")
         name = re.sub(r"_[0-9a-f]{8}_cuda_kernel_forward.*", "", kernel["Kernel Name"])
         value = float(kernel[TIME].replace(",", "")) / 1e9
-        what = f"{about['schedule']}, {about['worlds']:,} worlds: {name}"
-        yield about | {"what": what, "unit": "s", "value": value, "note": ", ".join(notes)}
+        label = f"{about['schedule']}, {about['worlds']:,} worlds: {name}"
+        yield about | {"what": label, "unit": "s", "value": value, "note": ", ".join(notes)}
 
 
 def main(argv: list[str]) -> None:

@@ -32,9 +32,9 @@ def count_accesses(name: str) -> list[int]:
         done = subprocess.run([_disassembler(), "-c", code], check=True, capture_output=True, text=True)
     sections = re.split(r"\n\s*\.section\s+\.text\.", done.stdout)
     (kernel,) = (section for section in sections if section.startswith("fused_"))
-    found = [access[0] for access in ACCESS.finditer(kernel)]
-    wide, double = (sum(f".{bits}" in access for access in found) for bits in (128, 64))
-    return [len(found) - wide - double, double, wide]
+    accesses = [match[0] for match in ACCESS.finditer(kernel)]
+    count_16, count_8 = (sum(f".{bits}" in access for access in accesses) for bits in (128, 64))
+    return [len(accesses) - count_16 - count_8, count_8, count_16]
 
 
 def _disassembler() -> Path:

@@ -144,13 +144,17 @@ class Experiment:
     def _other_protocol(self, cell: Cell) -> list[str]:
         """Return the differences of the protocol from that of the final evaluations of a cell."""
         files = [self.run_dir / cell.run_of(seed) / self._final_file(cell) for seed in self.grid.seeds]
-        for data in (read_json(file) for file in files if file.is_file() and file.name != TRAINED):
-            protocol = {"episodes": self.grid.evaluation.last_episodes, "greedy": self.grid.evaluation.greedy}
-            if self.grid.tasks[cell.task].opponents != CROSS_PLAY:
-                protocol["opponents"] = self.grid.tasks[cell.task].opponents
-            recorded = {**data, "opponents": next(iter(data["scores"]), "")}
-            return [f"{key} {recorded[key]} -> {value}" for key, value in protocol.items() if recorded[key] != value]
-        return []
+        records = [read_json(file) for file in files if file.is_file()]
+        protocol = {"episodes": self.grid.evaluation.last_episodes, "greedy": self.grid.evaluation.greedy}
+        if self.grid.tasks[cell.task].opponents != CROSS_PLAY:
+            protocol["opponents"] = self.grid.tasks[cell.task].opponents
+        texts = [
+            f"{key} {recorded} -> {value}"
+            for record in records
+            for key, value in protocol.items()
+            if (recorded := {**record, "opponents": next(iter(record["scores"]), "")}[key]) != value
+        ]
+        return list(dict.fromkeys(texts))
 
     def _phases(self) -> Iterator[list[tuple[Cell, Part]]]:
         """Yield what is left to do: trainings with evaluations, then cross-play, whose opponents are trained."""

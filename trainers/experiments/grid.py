@@ -186,10 +186,10 @@ def _grid(values: Mapping[str, Any], path: Path, imports: Sequence[str]) -> Grid
             command = settings_of_algorithm.pop("command", "train")
             if command not in COMMANDS:
                 raise ConfigError(f"algorithms.{name}: command: expected {' or '.join(COMMANDS)}, got {command!r}")
-            common = _merged(shared, task.settings)
+            task_settings = _merged(shared, task.settings)
             if command != "train":
-                common = {key: value for key, value in common.items() if key in OF_LEAGUES}
-            parts = ({"algorithm": name}, common, settings_of_algorithm, change.get("settings", {}))
+                task_settings = {key: value for key, value in task_settings.items() if key in OF_LEAGUES}
+            parts = ({"algorithm": name}, task_settings, settings_of_algorithm, change.get("settings", {}))
             settings: dict[str, Any] = {}
             for part in parts:
                 settings = _merged(settings, part)
@@ -199,8 +199,8 @@ def _grid(values: Mapping[str, Any], path: Path, imports: Sequence[str]) -> Grid
                 cells.append(dataclasses.replace(cell, settings=read_config(recorded)))
                 continue
             with _errors_of(str(cell)):
-                complete = _expanded(command, settings, task.opponents, protocol, imports)
-            cells.append(dataclasses.replace(cell, settings=complete))
+                expanded = _expanded(command, settings, task.opponents, protocol, imports)
+            cells.append(dataclasses.replace(cell, settings=expanded))
     if not cells:
         raise ConfigError("cells: expected one that is not skipped, got none")
     baselines = {
@@ -226,12 +226,12 @@ def _expanded(
         return _printed(command, settings, imports)
     defaults = {"logger": ["csv"], "eval_episodes": protocol.episodes, "eval_greedy": protocol.greedy}
     defaults |= {} if opponents in ("random", CROSS_PLAY) else {"eval_opponents": opponents}
-    complete = _printed(command, {**defaults, **settings}, imports)
-    complete["num_threads"] = complete["num_threads"] or 1  # sums of PyTorch depend on the number
+    expanded = _printed(command, {**defaults, **settings}, imports)
+    expanded["num_threads"] = expanded["num_threads"] or 1  # sums of PyTorch depend on the number
     if protocol.every is not None:
-        rollout = complete["num_envs"] * complete["learner"]["rollout_length"]
-        complete["checkpoint_interval"] = max(1, round(protocol.every / rollout))
-    return complete
+        rollout_steps = expanded["num_envs"] * expanded["learner"]["rollout_length"]
+        expanded["checkpoint_interval"] = max(1, round(protocol.every / rollout_steps))
+    return expanded
 
 
 def _printed(command: str, settings: Mapping[str, Any], imports: Sequence[str]) -> dict[str, Any]:
@@ -246,8 +246,8 @@ def _printed(command: str, settings: Mapping[str, Any], imports: Sequence[str]) 
             message = str(error).replace(f"{file}: ", "").removeprefix(f"{command}: ")
             raise ConfigError(message.partition("; see gpu-envs")[0]) from None
         file.write_text(text.getvalue(), encoding="utf-8")
-        complete = read_config(file)
-    return {name: value for name, value in complete.items() if name not in ("seed", "video")}
+        expanded = read_config(file)
+    return {name: value for name, value in expanded.items() if name not in ("seed", "video")}
 
 
 def _file_of_baseline(path: Path, name: str, file: str) -> Path:

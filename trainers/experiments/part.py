@@ -106,11 +106,11 @@ class Part:
             if not (run / TRAINED).is_file():
                 continue
             opponents = self._opponents(seed)
-            scores = scores_in(run / self._result)
-            new = {name: evaluate(run, self, opponents[name]) for name in self.missing(seed) if name in opponents}
-            if new:
-                about = {"episodes": self.episodes, "greedy": self.greedy}
-                write_json(run / self._result, {"scores": {**scores, **new}, **about})
+            names = [name for name in self.missing(seed) if name in opponents]
+            if names:
+                scores = {name: evaluate(run, self, opponents[name]) for name in names}
+                protocol = {"episodes": self.episodes, "greedy": self.greedy}
+                write_json(run / self._result, {"scores": {**scores_in(run / self._result), **scores}, **protocol})
         return code
 
     def _opponents(self, seed: int) -> dict[str, str | None]:
@@ -137,8 +137,9 @@ class Part:
                 if self.command == "league train" and not (run / EXPORTED).is_dir():
                     exported = run / f"{EXPORTED}.tmp"
                     shutil.rmtree(exported, ignore_errors=True)
-                    if failed := run_command(["league", "export", str(run), "--output", str(exported), *imports]):
-                        return failed
+                    words = ["league", "export", str(run), "--output", str(exported), *imports]
+                    if export_code := run_command(words):
+                        return export_code
                     exported.rename(run / EXPORTED)
                 write_json(run / TRAINED, {"exit": code})
             if code and not misses_goal:

@@ -98,8 +98,8 @@ class LearnerGroup:
         for name, assignment in self.assignments.items():
             has_gradients = isinstance(getattr(assignment.learner, "engine", None), KernelEngine)
             in_kernels: dict[EnginePart, bool] = {"rollouts": plays_in_kernels, "gradients": has_gradients}
-            computed: tuple[EnginePart, ...] = tuple(part for part in in_kernels if in_kernels[part])
-            engines[name] = names[computed]
+            kernel_parts: tuple[EnginePart, ...] = tuple(part for part in in_kernels if in_kernels[part])
+            engines[name] = names[kernel_parts]
         return engines
 
     @property
