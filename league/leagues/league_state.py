@@ -135,7 +135,11 @@ class LeagueState:
         return [RANDOM_NAME, *(player.name for player in self.roster.players.values() if player.role == role)]
 
     def pools(self) -> dict[str, list[PolicyProtocol]]:
-        """Return the policies by role; learning players have their weights from the start of the iteration."""
+        """Return the policies by role; learning players have their weights from the start of the iteration.
+
+        Raises:
+            CheckpointError: If the population lacks the policy of a player.
+        """
         pools: dict[str, list[PolicyProtocol]] = {}
         for role, population in self.populations.items():
             index = {entry.name: entry.index for entry in population.entries}
