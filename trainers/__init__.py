@@ -26,6 +26,7 @@ if TYPE_CHECKING:
     from trainers.algorithms.on_policy.a2c import A2C, A2CConfig
     from trainers.algorithms.on_policy.appo import APPO, APPOConfig
     from trainers.algorithms.on_policy.impala import IMPALA, IMPALAConfig
+    from trainers.algorithms.on_policy.mmd import MMD, MMDConfig
     from trainers.algorithms.on_policy.pg import PG, PGConfig
     from trainers.algorithms.on_policy.ppo import PPO, PPOConfig
     from trainers.config.presets import preset
@@ -49,6 +50,7 @@ __all__ = [
     "IMPALA",
     "MADDPG",
     "MASAC",
+    "MMD",
     "PG",
     "PPO",
     "QMIX",
@@ -65,6 +67,7 @@ __all__ = [
     "LearnerGroup",
     "MADDPGConfig",
     "MASACConfig",
+    "MMDConfig",
     "MultiSeedTrainer",
     "PGConfig",
     "PPOConfig",

@@ -26,7 +26,7 @@ from trainers.base.captured_updates import CapturedUpdates
 from trainers.base.phase_timer import PhaseTimer
 from trainers.runner.trainer import Trainer
 
-LEARNERS = ("ppo", "appo", "a2c", "impala", "pg")
+LEARNERS = ("ppo", "appo", "mmd", "a2c", "impala", "pg")
 ON_POLICY = (*LEARNERS, "ippo", "mappo")  # these two are PPO with other defaults
 GRU, STATE = {"network": "gru"}, {"critic_input": "state"}
 

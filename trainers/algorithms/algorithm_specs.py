@@ -72,6 +72,9 @@ _ALL = (
     AlgorithmSpec(
         "appo", "on_policy.appo", "APPO", "asynchronous PPO: clipped objective, V-trace returns, target policy"
     ),
+    AlgorithmSpec(
+        "mmd", "on_policy.mmd", "MMD", "magnetic mirror descent: PPO with divergences to the old policy and a magnet"
+    ),
     AlgorithmSpec("a2c", "on_policy.a2c", "A2C", "advantage actor-critic: one gradient step per rollout"),
     AlgorithmSpec("impala", "on_policy.impala", "IMPALA", "actor-critic with V-trace returns"),
     AlgorithmSpec(

@@ -219,6 +219,10 @@ class GaussianHead(BoxHead):
         entropy = (self.log_std + 0.5 * math.log(2 * math.pi * math.e)).sum().expand_as(log_prob)
         return log_prob, entropy
 
+    def gaussian(self, mean: Tensor) -> tuple[Tensor, Tensor]:
+        """Return mean (..., K) and log standard deviation (K,)."""
+        return mean, self.log_std
+
     def to_env(self, action: Tensor) -> Tensor:
         """Scale actions (..., K) in [-1, 1] to the box and clip them to it."""
         return self.decode(action)
@@ -238,13 +242,13 @@ class TanhGaussianHead(BoxHead):
 
     def sample(self, params: Tensor, stream: Stream, mask: Tensor | None) -> tuple[Tensor, Tensor]:
         """Return samples (..., K) before the tanh and their log-probabilities (...); `mask` is ignored."""
-        mean, log_std = self._split(params)
+        mean, log_std = self.gaussian(params)
         action = mean + log_std.exp() * normal(mean, stream)
         return action, self._log_prob(mean, log_std, action)
 
     def mode(self, params: Tensor, mask: Tensor | None) -> Tensor:
         """Return the mean (..., K) before the tanh."""
-        return self._split(params)[0]
+        return self.gaussian(params)[0]
 
     def evaluate(self, params: Tensor, action: Tensor, mask: Tensor | None) -> tuple[Tensor, Tensor]:
         """Return log-density and entropy [nats], summed over dimensions, of stored actions, both of shape (...).
@@ -252,7 +256,7 @@ class TanhGaussianHead(BoxHead):
         The entropy of the squashed distribution has no closed form. It is estimated at the stored action,
         reparameterized as a draw of the Gaussian, so that gradients reach mean and standard deviation.
         """
-        mean, log_std = self._split(params)
+        mean, log_std = self.gaussian(params)
         draw = ((action - mean) * torch.exp(-log_std)).detach()
         entropy = log_std + 0.5 * math.log(2 * math.pi * math.e) + self._slope(mean + log_std.exp() * draw)
         return self._log_prob(mean, log_std, action), entropy.sum(-1)
@@ -266,7 +270,7 @@ class TanhGaussianHead(BoxHead):
         action, log_prob = self.sample(params, stream, mask)
         return action.tanh(), log_prob
 
-    def _split(self, params: Tensor) -> tuple[Tensor, Tensor]:
+    def gaussian(self, params: Tensor) -> tuple[Tensor, Tensor]:
         """Return mean and log standard deviation, the latter bounded by a tanh."""
         mean, raw = params.chunk(2, -1)
         low, high = LOG_STD
@@ -311,6 +315,31 @@ class TanhHead(BoxHead):
 
 Head = CategoricalHead | GaussianHead | TanhGaussianHead | TanhHead
 """Head of a policy network."""
+
+
+def kl_divergence(head: Head, params: Tensor, other: Head, other_params: Tensor, mask: Tensor | None) -> Tensor:
+    """Return KL(head || other) [nats], summed over dimensions, of shape (...).
+
+    Args:
+        head: A stochastic head. Tanh changes no divergence, so squashed Gaussians have that of the Gaussians.
+        params: (..., num_params) parameters of its distribution, as networks return them.
+        other: Head of the same kind.
+        other_params: (..., num_params) parameters of the other distribution.
+        mask: (..., choices) bool, True = legal, of discrete actions; None: all are legal.
+
+    Raises:
+        TypeError: The heads are deterministic, or of two kinds.
+    """
+    if isinstance(head, CategoricalHead) and isinstance(other, CategoricalHead):
+        log_probs = head.log_probs(params, mask)
+        return (log_probs.exp() * (log_probs - other.log_probs(other_params, mask))).sum((-1, -2))
+    if isinstance(head, GaussianHead | TanhGaussianHead) and isinstance(other, GaussianHead | TanhGaussianHead):
+        (mean, log_std), (other_mean, other_log_std) = head.gaussian(params), other.gaussian(other_params)
+        z, log_ratio = (mean - other_mean) * torch.exp(-other_log_std), log_std - other_log_std
+        return (0.5 * ((2.0 * log_ratio).exp() + z * z - 1.0) - log_ratio).sum(-1)
+    raise TypeError(f"expected two stochastic heads of one kind, got {type(head).__name__}, {type(other).__name__}")
+
+
 _SQUASHED = {"tanh_gaussian": TanhGaussianHead, "tanh": TanhHead}
 BOX_KINDS = ("continuous", *_SQUASHED)
 """Kinds of heads for a Box space, as `action_spec` takes them."""

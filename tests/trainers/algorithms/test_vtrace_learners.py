@@ -42,7 +42,7 @@ def test_steps_of_older_weights_are_weighted_by_the_ratio(name):
     core = Corridor(6)
     learner = learner_of(name, core, rho_max=1.1, c_max=0.9, gae_lambda=0.8, gamma=0.9)
     collect(learner, core)
-    change(learner.target["actor"] if name == "appo" else learner.actor)
+    change(learner.valued.actor)
     r, net = learner.rollout, learner.net
     actor = learner.valued.actor
     obs = net.normalizer(r.obs)
@@ -88,15 +88,15 @@ def test_present_weights_have_ratios_of_one(name):
 def test_target_policy_moves_at_its_interval():
     core = Corridor(6)
     learner = learner_of("appo", core, target_interval=2, target_tau=0.5)
-    initial = [parameter.clone() for parameter in learner.target["actor"].parameters()]
+    initial = [parameter.clone() for parameter in learner.valued.actor.parameters()]
     drive(core, learner, 1)
-    assert all(map(torch.equal, initial, learner.target["actor"].parameters()))
+    assert all(map(torch.equal, initial, learner.valued.actor.parameters()))
     drive(core, learner, 1)
     for old, target, present in zip(
-        initial, learner.target["actor"].parameters(), learner.actor.parameters(), strict=True
+        initial, learner.valued.actor.parameters(), learner.actor.parameters(), strict=True
     ):
         torch.testing.assert_close(target, old.lerp(present, 0.5))
-    assert not any(parameter.requires_grad for parameter in learner.target.parameters())
+    assert not any(parameter.requires_grad for parameter in learner.net.target.parameters())
 
 
 def test_returns_without_baseline_are_sums_of_rewards_until_the_end():

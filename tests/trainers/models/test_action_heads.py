@@ -4,7 +4,14 @@ import numpy as np
 import pytest
 import torch
 from gymnasium import spaces
-from torch.distributions import Categorical, Independent, Normal, TanhTransform, TransformedDistribution
+from torch.distributions import (
+    Categorical,
+    Independent,
+    Normal,
+    TanhTransform,
+    TransformedDistribution,
+)
+from torch.distributions import kl_divergence as torch_kl_divergence
 
 from gpu_envs.errors import ConfigError
 from trainers.models.action_heads import (
@@ -14,6 +21,7 @@ from trainers.models.action_heads import (
     TanhGaussianHead,
     TanhHead,
     action_spec,
+    kl_divergence,
     make_head,
 )
 
@@ -197,3 +205,39 @@ def test_heads_of_unsupported_spaces_are_refused():
         assert make_head(action_spec(space)).action_shape == shape
     with pytest.raises(ConfigError, match="expected Discrete, MultiDiscrete or a one-dimensional Box"):
         action_spec(spaces.MultiBinary(3))
+
+
+@pytest.mark.parametrize("masked", [False, True])
+def test_divergence_of_categoricals_equals_torch_distributions(masked):
+    head, other = CategoricalHead([3, 4], True), CategoricalHead([3, 4], True)
+    logits, other_logits = torch.randn(2, 50, 7, generator=generator(), dtype=torch.float64)
+    mask = torch.rand(50, 7, generator=generator(1)) < 0.7 if masked else None
+    if mask is not None:
+        mask[:, [0, 3]] = True
+    expected = torch.zeros(50, dtype=torch.float64)
+    for part in (slice(0, 3), slice(3, 7)):
+        choices = [
+            x[:, part] if mask is None else x[:, part].masked_fill(~mask[:, part], -1e9) for x in (logits, other_logits)
+        ]
+        expected += torch_kl_divergence(*(Categorical(logits=x) for x in choices))
+    torch.testing.assert_close(kl_divergence(head, logits, other, other_logits, mask), expected)
+    assert float(kl_divergence(head, logits, other, logits, mask).abs().max()) == 0.0
+
+
+def test_divergence_of_gaussians_equals_torch_distributions():
+    head, other = GaussianHead([-1.0] * 2, [1.0] * 2, 0.3), GaussianHead([-1.0] * 2, [1.0] * 2, -0.4)
+    mean, other_mean = torch.randn(2, 50, 2, generator=generator())
+    expected = torch_kl_divergence(
+        Independent(Normal(mean, head.log_std.exp()), 1), Independent(Normal(other_mean, other.log_std.exp()), 1)
+    )
+    torch.testing.assert_close(kl_divergence(head, mean, other, other_mean, None), expected)
+    params, other_params = torch.randn(2, 50, 4, generator=generator(1), dtype=torch.float64)
+    bases = [squashed(x).base_dist for x in (params, other_params)]
+    tanh = TanhGaussianHead([-1.0] * 2, [1.0] * 2)
+    torch.testing.assert_close(kl_divergence(tanh, params, tanh, other_params, None), torch_kl_divergence(*bases))
+
+
+def test_divergence_of_deterministic_heads_is_refused():
+    head = TanhHead([-1.0], [1.0])
+    with pytest.raises(TypeError, match="expected two stochastic heads of one kind, got TanhHead, TanhHead"):
+        kl_divergence(head, torch.zeros(1, 1), head, torch.zeros(1, 1), None)

@@ -15,7 +15,13 @@ from gpu_envs.runtime.kernels import available_cores
 from gpu_envs.runtime.rollout.kernel_policy import KernelPolicy
 from trainers.algorithms.learner import ACTING, CentralInput, replaced_method
 from trainers.algorithms.on_policy.actor_critic import ActorCritic, ActorCriticConfig
-from trainers.algorithms.on_policy.advantages import ValuedPolicy, forward_batch, minibatch, row_batch, sequence_batch
+from trainers.algorithms.on_policy.advantages import (
+    ReferencePolicy,
+    forward_batch,
+    minibatch,
+    row_batch,
+    sequence_batch,
+)
 from trainers.algorithms.on_policy.kernel_engine import KernelEngine, unprofitable, unprofitable_rollouts
 from trainers.algorithms.on_policy.objective import Minibatch, Objective
 from trainers.algorithms.on_policy.torch_engine import Divisor, TorchEngine
@@ -28,7 +34,7 @@ from trainers.base.transition import Transition
 from trainers.base.weak_methods import weak_method
 from trainers.buffers.recurrent_state import RecurrentState
 from trainers.buffers.rollout_buffer import RolloutBuffer
-from trainers.models.action_heads import Head
+from trainers.models.action_heads import Head, kl_divergence
 from trainers.models.kernel_networks import PackedPolicy, unsupported
 from trainers.models.networks import Network
 from trainers.models.normalization import ObservationNormalizer
@@ -77,7 +83,8 @@ class ActorCriticLearner(ABC):
         self.rollout: RolloutBuffer = RolloutBuffer.for_learner(
             spec, net.head, config.rollout_length, config.truncation_capacity
         )
-        self.valued: ValuedPolicy | None = None  # policy that V-trace values
+        self.valued: ReferencePolicy | None = None  # policy that V-trace values
+        self.references: dict[str, ReferencePolicy] = {}  # policies that the loss compares with the present one
         self.recurrent_state: RecurrentState | None = None
         if net.actor.hidden_width or net.critic.hidden_width:
             shape = self.rollout.valid.shape[1:]
@@ -170,11 +177,18 @@ class ActorCriticLearner(ABC):
             advantage=part["advantage"],
             returns=part["returns"],
             settings=self.loss_settings,
+            kl={name: self._kl(params, part, reference) for name, reference in self.references.items()},
             valid=part.get("valid"),
             divisor=divisor,
         )
         loss, metrics = self.objective.loss(inputs)
         return loss, {name: metric.detach() for name, metric in metrics.items()}
+
+    def _kl(self, params: Tensor, part: dict[str, Tensor], reference: ReferencePolicy) -> Tensor:
+        """Return the divergences KL(present || reference) (B,) in the rows of a minibatch [nats]."""
+        with torch.no_grad():
+            other = forward_batch(reference.actor, part["obs"], part, "actor")
+        return kl_divergence(self.head, params, reference.head, other, part.get("mask"))
 
     def _check_engine(self) -> None:
         """Let the engine take the steps of the present optimizer.

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import torch
 from torch import Tensor
@@ -18,7 +18,8 @@ from trainers.algorithms.on_policy.estimators import Estimates, Steps
 from trainers.base.gradients import LOCAL_REDUCER, GradientReducer
 from trainers.buffers.recurrent_state import RecurrentState
 from trainers.buffers.rollout_buffer import RolloutBuffer
-from trainers.models.networks import Network
+from trainers.models.action_heads import Head
+from trainers.models.networks import Network, polyak_update, target_copy
 from trainers.models.normalization import ObservationNormalizer
 
 WHOLE = ("raw_obs", "states", "rows")
@@ -27,13 +28,24 @@ SLICE_ROWS = 2**20
 """Largest number of rows that networks value at once."""
 
 
-class ValuedPolicy(NamedTuple):
-    """Policy whose returns V-trace estimates: the present one, or a target policy."""
+class ReferencePolicy(NamedTuple):
+    """Policy that V-trace values, or that a loss compares with the present one: another, or the present one itself."""
 
     actor: Network
     """Network of the policy; its inputs are normalized observations."""
-    head: Any
-    """Action head, see `trainers.models.action_heads`."""
+    head: Head
+    """Action head."""
+
+    @classmethod
+    def copy(cls, net: ActorCritic) -> ReferencePolicy:
+        """Return a copy of the present policy, without gradients."""
+        return cls(target_copy(net.actor), target_copy(net.head))
+
+    @torch.no_grad()
+    def follow(self, net: ActorCritic, tau: float) -> None:
+        """Move the weights a share `tau` of the way towards those of the present policy; 1 copies them."""
+        polyak_update(self.actor, net.actor, tau)
+        polyak_update(self.head, net.head, tau)
 
 
 def explained_variance(batch: dict[str, Tensor], reducer: GradientReducer) -> Tensor:
@@ -101,7 +113,7 @@ def row_batch(
     c: ActorCriticConfig,
     reducer: GradientReducer = LOCAL_REDUCER,
     fixed_shapes: bool = False,
-    valued: ValuedPolicy | None = None,
+    valued: ReferencePolicy | None = None,
 ) -> dict[str, Tensor]:
     """Value the rollout and return its decisions, tensors (N, ...).
 
@@ -178,7 +190,7 @@ def sequence_batch(
     c: ActorCriticConfig,
     reducer: GradientReducer = LOCAL_REDUCER,
     fixed_shapes: bool = False,
-    valued: ValuedPolicy | None = None,
+    valued: ReferencePolicy | None = None,
 ) -> dict[str, Tensor]:
     """Value the rollout and return every agent's T steps as a sequence, tensors (E * n, T, ...).
 

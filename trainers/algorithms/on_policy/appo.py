@@ -9,15 +9,13 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-import torch
 from torch import Tensor, nn
 
 from gpu_envs.utils.settings import setting
 from trainers.algorithms.on_policy.actor_critic import VTraceConfig
-from trainers.algorithms.on_policy.advantages import ValuedPolicy
+from trainers.algorithms.on_policy.advantages import ReferencePolicy
 from trainers.algorithms.on_policy.ppo import PPO, PPOConfig
 from trainers.base.learner_spec import LearnerSpec
-from trainers.models.networks import polyak_update, target_copy
 
 
 @dataclass(frozen=True)
@@ -38,17 +36,14 @@ class APPO(PPO):
         super().__init__(config, spec)
         self.target_interval: int = config.target_interval
         self.target_tau: float = config.target_tau
-        valued = ValuedPolicy(target_copy(self.actor), target_copy(self.head))
-        self.valued: ValuedPolicy | None = valued
-        self.target: nn.ModuleDict = nn.ModuleDict({"actor": valued.actor, "head": valued.head})
-        self.net.target = self.target  # part of checkpoints, not of the optimizer
+        self.target: ReferencePolicy = ReferencePolicy.copy(self.net)
+        self.valued = self.target
+        self.net.target = nn.ModuleDict(self.target._asdict())  # part of checkpoints, not of the optimizer
 
     def update(self) -> dict[str, Tensor]:
         """Learn from the stored rollout, then move the target policy at its interval."""
         start = self.steps
         metrics = super().update()
         if self.steps // (self.steps - start) % self.target_interval == 0:
-            with torch.no_grad():
-                polyak_update(self.target["actor"], self.actor, self.target_tau)
-                polyak_update(self.target["head"], self.head, self.target_tau)
+            self.target.follow(self.net, self.target_tau)
         return metrics

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from gpu_envs.utils.settings import setting
 from trainers.algorithms.on_policy.a2c import A2C, A2CConfig
 from trainers.algorithms.on_policy.actor_critic import VTraceConfig
-from trainers.algorithms.on_policy.advantages import ValuedPolicy
+from trainers.algorithms.on_policy.advantages import ReferencePolicy
 from trainers.base.learner_spec import LearnerSpec
 
 
@@ -30,4 +30,4 @@ class IMPALA(A2C):
     def __init__(self, config: IMPALAConfig, spec: LearnerSpec) -> None:
         """Build networks and buffers."""
         super().__init__(config, spec)
-        self.valued: ValuedPolicy | None = ValuedPolicy(self.actor, self.head)
+        self.valued: ReferencePolicy | None = ReferencePolicy(self.actor, self.head)

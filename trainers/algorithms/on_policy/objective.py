@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 from torch import Tensor
@@ -27,6 +27,7 @@ class Minibatch:
     advantage: Tensor  # (B,)
     returns: Tensor  # (B,) target of the critic
     settings: Mapping[str, Any]  # `Objective.settings` by name: numbers, scalars on the device, or None
+    kl: Mapping[str, Tensor] = field(default_factory=dict)  # (B,) KL(present || reference) of learner.references [nats]
     valid: Tensor | None = None  # (B,) bool, rows that count; None: all
     divisor: Tensor | float | None = None  # of sums over the rows, see `masked_mean`
 
