@@ -63,8 +63,8 @@ CASES = [
     ("SimpleSpeakerListener-v0", "ppo", {}),
     ("SimpleSpeakerListener-v0", "maddpg", {}),
     # every algorithm with a replay buffer
-    *(("SimpleTag-v0", name, {}) for name in ("dqn", "iql", "vdn", "qmix", "maddpg", "matd3", "sac", "masac")),
-    *(("SimpleSpread-v0", name, {"network": "gru", "window": 4}) for name in ("vdn", "qmix")),
+    *(("SimpleTag-v0", name, {}) for name in ("dqn", "iql", "vdn", "qmix", "qplex", "maddpg", "matd3", "sac", "masac")),
+    *(("SimpleSpread-v0", name, {"network": "gru", "window": 4}) for name in ("vdn", "qmix", "qplex")),
     *(("Pendulum-v1", name, {}) for name in ("td3", "ddpg")),
     *(("Pendulum-v1", name, cnn(1, 1, 3)) for name in ("td3", "ddpg", "sac")),
     *(("SimpleSpread-v0", name, cnn(2, 3, 3)) for name in ("dqn", "qmix", "vdn", "maddpg", "matd3", "masac")),

@@ -103,6 +103,13 @@ _ALL = (
         {"mixer": "qmix"},
     ),
     AlgorithmSpec(
+        "qplex",
+        "off_policy.qmix",
+        "QMIX",
+        "the team value weights the agents' values and advantages: it represents every consistent one",
+        {"mixer": "qplex"},
+    ),
+    AlgorithmSpec(
         "td3", "off_policy.td3", "TD3", "twin delayed deep deterministic policy gradient, continuous actions"
     ),
     AlgorithmSpec("ddpg", "off_policy.td3", "TD3", "deep deterministic policy gradient, continuous actions", _PLAIN),

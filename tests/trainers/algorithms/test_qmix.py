@@ -1,4 +1,4 @@
-"""VDN and QMIX: representable functions, targets by hand, and isolation of invalid rows."""
+"""VDN, QMIX and QPLEX: representable functions, targets by hand, and isolation of invalid rows."""
 
 import pytest
 import torch
@@ -8,7 +8,8 @@ from toy_core import Corridor, Identity, RecallOfThree, TwoStep
 
 from gpu_envs.errors import CheckpointError, ConfigError
 from trainers.algorithms import algorithm_specs
-from trainers.algorithms.off_policy.qmix import QMIX, QMIXConfig, QMIXMixer
+from trainers.algorithms.off_policy.mixers import QMIXMixer, QPLEXMixer
+from trainers.algorithms.off_policy.qmix import QMIX, QMIXConfig
 from trainers.base.gradients import GradientReducer
 from trainers.base.learner_spec import LearnerSpec
 from trainers.base.transition import Transition
@@ -22,7 +23,7 @@ def test_team_value_is_monotonic_in_agent_values():
     mixer = QMIXMixer(3, 5, 8, generator)
     values = torch.randn((100, 3), generator=generator, requires_grad=True)
     states = 3 * torch.randn((100, 5), generator=generator)
-    team = mixer(values, states)
+    team = mixer(values, values, None, states)
     assert team.shape == (100,)
     (slope,) = torch.autograd.grad(team.sum(), values)
     assert bool((slope >= 0).all())
@@ -37,21 +38,68 @@ def test_slopes_of_the_team_value_start_near_1(agents, state_width, width):
     generator = torch.Generator().manual_seed(0)
     mixer = QMIXMixer(agents, state_width, width, generator)
     values = torch.randn((1000, agents), generator=generator, requires_grad=True)
-    team = mixer(values, torch.randn((1000, state_width), generator=generator))
+    team = mixer(values, values, None, torch.randn((1000, state_width), generator=generator))
     (slope,) = torch.autograd.grad(team.sum(), values)
     for mean in slope.mean(0).tolist():
         assert 0.6 < mean < 1.2
 
 
 @pytest.mark.parametrize("seed", [0, *(pytest.param(seed, marks=pytest.mark.slow) for seed in (1, 2))])
-@pytest.mark.parametrize(("kind", "earned"), [("qmix", 8.0), ("vdn", 7.0)])
-def test_qmix_solves_the_two_step_game_and_vdn_does_not(kind, earned, seed):
+@pytest.mark.parametrize(("kind", "earned"), [("qmix", 8.0), ("qplex", 8.0), ("vdn", 7.0)])
+def test_qmix_and_qplex_solve_the_two_step_game_and_vdn_does_not(kind, earned, seed):
     """Rashid et al. 2018, section 6 and table 1, with random exploration throughout."""
     core = TwoStep(8, seed)
     learner = learner_for(core, kind, seed=seed, epsilon_final=1.0, updates=4, learning_rate=1e-2)
     drive(core, learner, 40)
     outcome = evaluate_policies(core, {"player": learner.policy()}, seed=1)
     assert outcome.returns["player"].mean == 2 * earned  # both agents get the reward
+
+
+def qplex_mixer(agents: int, choices: int, state_width: int) -> QPLEXMixer:
+    return QPLEXMixer(agents, choices, state_width, 8, 4, torch.Generator().manual_seed(0))
+
+
+def mixed(mixer: QPLEXMixer, values: torch.Tensor, action: torch.Tensor, state: torch.Tensor) -> torch.Tensor:
+    """Return the team values (B,) of actions (B, n), from values (B, n, choices)."""
+    value = values.gather(-1, action.unsqueeze(-1)).squeeze(-1)
+    return mixer(value, values.amax(-1), torch.eye(values.shape[-1])[action], state)
+
+
+def test_best_joint_action_of_qplex_is_that_of_the_agents():
+    mixer, generator = qplex_mixer(3, 4, 5), torch.Generator().manual_seed(1)
+    joint = torch.cartesian_prod(*[torch.arange(4)] * 3)
+    for _ in range(20):
+        values, state = torch.randn((3, 4), generator=generator), 3 * torch.randn(5, generator=generator)
+        team = mixed(mixer, values.expand(64, 3, 4), joint, state.expand(64, 5))
+        assert joint[team.argmax()].tolist() == values.argmax(-1).tolist()
+        assert float(team.detach().std()) > 0.1
+
+
+def test_team_value_of_qplex_matches_hand_computation():
+    """Equations 8 to 11, head by head, for two agents of which the first acts best and the second does not."""
+    mixer, generator = qplex_mixer(2, 3, 4), torch.Generator().manual_seed(2)
+    values, state = torch.randn((1, 2, 3), generator=generator), torch.randn((1, 4), generator=generator)
+    values.requires_grad_()
+    best, action = values.detach().amax(-1), values.detach().argmax(-1)
+    action[0, 1] = (action[0, 1] + 1) % 3
+    team = mixed(mixer, values, action, state)
+    joint = torch.cat([state, torch.eye(3)[action].flatten(1)], -1)
+    expected = torch.zeros(())
+    for agent in range(2):
+        weight = mixer.weight(state)[0, agent].abs()
+        importance = sum(
+            mixer.head_weight(state)[0, head].abs()
+            * mixer.agent_weight(state)[0, 2 * head + agent].sigmoid()
+            * mixer.action_weight(joint)[0, 2 * head + agent].sigmoid()
+            for head in range(4)
+        )
+        advantage = weight * (values[0, agent, action[0, agent]] - best[0, agent])
+        expected = expected + weight * best[0, agent] + mixer.bias(state)[0, agent] + importance * advantage
+        assert (agent == 0) == (float(advantage.detach()) == 0.0)
+    torch.testing.assert_close(team[0], expected)
+    (slope,) = torch.autograd.grad(team.sum(), values)
+    taken = slope.gather(-1, action.unsqueeze(-1)).squeeze(-1)
+    torch.testing.assert_close(taken, mixer.weight(state).abs(), msg="lambda - 1 has no gradient for the values")
 
 
 # ---------------------------------------------------------------- targets
@@ -76,7 +124,7 @@ def test_team_targets_match_hand_computation():
     learner = QMIX(config, LearnerSpec(1, TWO, 3, 2, 100))
     learner.actor = linear([[1.0, 0.0, 0.0], [2.0, 0.0, 0.0]], 1.0)
     learner.target_actor = linear([[3.0, 0.0, 0.0], [1.0, 0.0, 0.0]], 10.0)
-    learner.target_mixer.forward = lambda values, state: values.sum(-1) + 100
+    learner.target_mixer.forward = lambda values, *_: values.sum(-1) + 100
     for t in range(2):
         obs = torch.tensor([[[1.0], [2.0]]]).repeat(3, 1, 1) + t
         valid = torch.ones(3, 2).bool()

@@ -1,14 +1,13 @@
-"""VDN (Sunehag et al. 2018) and QMIX (Rashid et al. 2018): cooperative value decomposition.
+"""VDN (Sunehag et al. 2018), QMIX (Rashid et al. 2018) and QPLEX (Wang et al. 2021): cooperative value decomposition.
 
-Each agent acts greedily on its own values, which are learned from the team's reward alone. VDN's team value is the sum
-of the agents' values. QMIX's is a monotonic function of them and of the global state. As in PyMARL, all agents share
-one network, which gets the agent's index. A recurrent network starts each training window with the hidden state stored
-when the window was played, as in R2D2 (Kapturowski et al. 2019, section 3).
+Each agent acts greedily on its own values, which are learned from the team's reward alone. A mixer computes the team's
+value from them, see `mixers`. As in PyMARL, all agents share one network, which gets the agent's index. A recurrent
+network starts each training window with the hidden state stored when the window was played, as in R2D2 (Kapturowski et
+al. 2019, section 3).
 """
 
 from __future__ import annotations
 
-import math
 from dataclasses import dataclass
 from typing import Any
 
@@ -16,26 +15,30 @@ import torch
 from torch import Tensor, nn
 
 from gpu_envs.errors import ConfigError
-from gpu_envs.utils.settings import check_settings, setting
+from gpu_envs.utils.settings import Bounds, check_settings, setting
 from trainers.algorithms.learner import CentralInput
-from trainers.algorithms.off_policy.q_learning import QConfig, QLearner, best_value, explore
+from trainers.algorithms.off_policy.mixers import Mixer, QMIXMixer, QPLEXMixer, VDNMixer
+from trainers.algorithms.off_policy.q_learning import QConfig, QLearner, explore
 from trainers.base.learner_spec import LearnerSpec
 from trainers.buffers.replay_buffer import ReplayBuffer
 from trainers.buffers.rollout_buffer import RolloutBuffer
-from trainers.models.action_heads import GreedyHead, greedy_spec
-from trainers.models.networks import RECURRENT, Network, actor_width, mlp, polyak_update, target_copy, with_ids
+from trainers.models.action_heads import GreedyHead, greedy_spec, legal
+from trainers.models.networks import RECURRENT, Network, actor_width, polyak_update, target_copy, with_ids
 from trainers.models.normalization import ObservationNormalizer, masked_mean
 from trainers.models.policy import mask_spec
 
 
 @dataclass(frozen=True)
 class QMIXConfig(QConfig):
-    """Settings of VDN and QMIX."""
+    """Settings of VDN, QMIX and QPLEX."""
 
-    mixer: str = setting("qmix", choices=("vdn", "qmix"))
-    """Team value: "vdn" sums the agents' values, "qmix" learns a monotonic mixing network."""
-    mixer_width: int = setting(32, ge=1, requires={"mixer": "qmix"})
-    """Width of QMIX's hidden layers."""
+    mixer: str = setting("qmix", choices=("vdn", "qmix", "qplex"))
+    """Team value: "vdn" sums the agents' values, "qmix" learns a monotonic mixing network, "qplex" mixes values and
+    advantages apart, which represents every value whose best joint action is that of the agents."""
+    mixer_width: int = setting(32, ge=1, requires={"mixer": Bounds(choices=("qmix", "qplex"))})
+    """Width of the mixer's hidden layers."""
+    mixer_heads: int = setting(10, ge=1, requires={"mixer": "qplex"})
+    """Number of attention heads that weight QPLEX's advantages."""
     window: int = setting(16, ge=1, requires={"network": RECURRENT})
     """With a hidden state only: consecutive steps per training window."""
     burn_in: int = setting(4, ge=0, requires={"network": RECURRENT})
@@ -49,51 +52,11 @@ class QMIXConfig(QConfig):
     @property
     def central_input(self) -> CentralInput:
         """Global input, see `Learner.central_input`; VDN needs none."""
-        return "state" if self.mixer == "qmix" else None
-
-
-class VDNMixer(nn.Module):
-    """Mixer of VDN: a sum."""
-
-    def forward(self, values: Tensor, state: Tensor | None) -> Tensor:
-        """Sum (..., n) over agents."""
-        return values.sum(-1)
-
-
-class QMIXMixer(nn.Module):
-    """Mixer of QMIX: a network of two layers whose nonnegative weights are linear functions of the state.
-
-    At the start the team value rises with each agent's value with a slope of about 1, as VDN's does, whatever the
-    widths. With slopes of 10 and more the values grow without bound in SMAX-v0.
-
-    Source: Rashid et al. 2018, "QMIX: Monotonic Value Function Factorisation", section 4 and figure 2.
-    """
-
-    def __init__(self, agents: int, state_width: int, width: int, generator: torch.Generator) -> None:
-        """Build n agents, state width S and hidden width; a CPU generator draws the weights."""
-        super().__init__()
-        self.agents = agents
-
-        def weights(outputs: int) -> nn.Sequential:
-            """Build a layer whose absolute outputs are about sqrt(1 / width) for a normalized state."""
-            gain = math.sqrt(math.pi / (2 * width)) * max(1.0, math.sqrt(outputs / state_width))
-            return mlp([state_width, outputs], "relu", gain, generator)
-
-        self.first: torch.nn.Sequential = weights(agents * width)
-        self.first_bias: torch.nn.Sequential = mlp([state_width, width], "relu", 1.0, generator)
-        self.second: torch.nn.Sequential = weights(width)
-        self.second_bias: torch.nn.Sequential = mlp([state_width, width, 1], "relu", 1.0, generator)
-
-    def forward(self, values: Tensor, state: Tensor) -> Tensor:
-        """Map values (..., n) and states (..., S) to team values (...)."""
-        weights = self.first(state).abs().unflatten(-1, (self.agents, -1))
-        hidden = nn.functional.elu((values.unsqueeze(-2) @ weights).squeeze(-2) + self.first_bias(state))
-        team = (hidden * self.second(state).abs()).sum(-1) + self.second_bias(state).squeeze(-1)
-        return team.to(state.dtype)  # autocast returns bfloat16
+        return None if self.mixer == "vdn" else "state"
 
 
 class QMIX(QLearner):
-    """Learner of VDN and QMIX for a team, the n agents of its policy.
+    """Learner of VDN, QMIX and QPLEX for a team, the n agents of its policy.
 
     The team's reward is the mean of its agents' rewards, which is each agent's reward if they share one. A dead agent
     gets no reward and adds a value of 0. The team's episode ends when its last agent's does. With action masks, steps
@@ -108,7 +71,7 @@ class QMIX(QLearner):
         """Build networks and buffers; raise ConfigError if agents take turns or the replay does not fit."""
         if spec.turn_based:
             raise ConfigError(
-                "vdn and qmix: expected agents that all act at every step, got a turn-based game; use iql or ppo"
+                f"{config.mixer}: expected agents that all act at every step, got a turn-based game; use iql or ppo"
             )
         super().__init__(config, spec)
         self.central_input: CentralInput = config.central_input
@@ -124,17 +87,15 @@ class QMIX(QLearner):
         (choices,) = self.spec["action"]["sizes"]
         self.head: GreedyHead = GreedyHead(choices, dueling=False)
         self.normalizer: ObservationNormalizer = ObservationNormalizer(width, self.spec)
-        self.state_width: int = spec.state_width if config.mixer == "qmix" else 0
-        if config.mixer == "qmix" and not self.state_width:
-            raise ConfigError("learner.mixer='qmix': expected an environment with a global state; use vdn")
+        self.state_width: int = 0 if config.mixer == "vdn" else spec.state_width
+        if config.mixer != "vdn" and not self.state_width:
+            raise ConfigError(f"learner.mixer={config.mixer!r}: expected an environment with a global state; use vdn")
         self.state_normalizer: ObservationNormalizer = ObservationNormalizer(self.state_width)
         self.actor: Network = Network(actor_width(self.spec), choices, 1.0, weights)
-        self.mixer: QMIXMixer | VDNMixer = (
-            QMIXMixer(agents, self.state_width, config.mixer_width, weights) if self.state_width else VDNMixer()
-        )
+        self.mixer: Mixer = self._make_mixer(agents, choices, weights)
         learned = nn.ModuleDict({"actor": self.actor, "mixer": self.mixer})
         self.target_actor: Network = target_copy(self.actor)
-        self.target_mixer: QMIXMixer | VDNMixer = target_copy(self.mixer)
+        self.target_mixer: Mixer = target_copy(self.mixer)
         targets = {"target_actor": self.target_actor, "target_mixer": self.target_mixer}
         normalizers = {"normalizer": self.normalizer}
         if self.state_width:
@@ -162,12 +123,21 @@ class QMIX(QLearner):
         if self.state_width:
             fields |= dict.fromkeys(("state", "next_state"), ((self.state_width,), torch.float32))
         if self.has_action_mask:
-            fields["next_mask"] = ((agents, choices), flag)
+            masks = ("mask", "next_mask") if config.mixer == "qplex" else ("next_mask",)
+            fields |= dict.fromkeys(masks, ((agents, choices), flag))
         if self.actor.hidden_width:
             fields["hidden_state"] = ((agents, self.actor.hidden_width), torch.float32)
         self.remembered: Tensor = torch.zeros((config.rollout_length, *self.hidden_state.shape), device=self.device)
         least = max(config.rollout_length, self.window)
         self.replay: ReplayBuffer = ReplayBuffer(config.replay_size, envs, fields, self.device, least, spec.shard)
+
+    def _make_mixer(self, agents: int, choices: int, weights: torch.Generator) -> Mixer:
+        c = self.config
+        if c.mixer == "vdn":
+            return VDNMixer()
+        if c.mixer == "qmix":
+            return QMIXMixer(agents, self.state_width, c.mixer_width, weights)
+        return QPLEXMixer(agents, choices, self.state_width, c.mixer_width, c.mixer_heads, weights)
 
     @torch.no_grad()
     def act(
@@ -226,6 +196,7 @@ class QMIX(QLearner):
             steps["next_state"] = r.next_state().masked_fill(~follows.any(-1, keepdim=True), 0.0)
         if self.has_action_mask:
             assert r.mask is not None
+            steps |= {"mask": r.mask[:-1]} if self.config.mixer == "qplex" else {}
             steps["next_mask"] = r.mask[1:]
             steps["known"] = is_known & ~(r.truncated & follows).any(-1)
         if self.actor.hidden_width:
@@ -249,14 +220,13 @@ class QMIX(QLearner):
             values, hidden_state = self.actor(inputs), None
         else:
             values, hidden_state = self._unroll(self.actor, *past)
-        value = values.gather(-1, batch["action"].unsqueeze(-1)).squeeze(-1).masked_fill(~batch["valid"], 0.0)
-        team = self.mixer(value, self._state(batch, "state"))
+        team = self._team_value(self.mixer, values, batch["action"], batch["valid"], batch, "")
         with torch.no_grad():
             next_inputs = next_inputs[self.burn_in :]
             next_values = self.target_actor.step(next_inputs, past and self._unroll(self.target_actor, *past)[1])[0]
             prefer = self.actor.step(next_inputs, hidden_state)[0] if c.double else next_values
-            best = best_value(next_values, prefer, batch.get("next_mask")).masked_fill(~batch["follows"], 0.0)
-            following = self.target_mixer(best, self._state(batch, "next_state"))
+            greedy = legal(prefer, batch.get("next_mask")).argmax(-1)
+            following = self._team_value(self.target_mixer, next_values, greedy, batch["follows"], batch, "next_")
             target = batch["reward"] + c.gamma * following.masked_fill(~batch["follows"].any(-1), 0.0)
         is_known = batch["known"]
         count = self.reducer.divisor(is_known)
@@ -267,8 +237,24 @@ class QMIX(QLearner):
             polyak_update(self.target_mixer, self.mixer, c.tau)
         return {"q_loss": loss.detach(), "q_value": masked_mean(team.detach(), is_known, count), "grad_norm": grad_norm}
 
-    def _state(self, batch: dict[str, Tensor], name: str) -> Tensor | None:
-        return self.state_normalizer(batch[name]) if self.state_width else None
+    def _team_value(
+        self, mixer: Mixer, values: Tensor, action: Tensor, alive: Tensor, batch: dict[str, Tensor], prefix: str
+    ) -> Tensor:
+        """Return the team's values (L, B) of actions (L, B, n), from values (L, B, n, choices) of the agents.
+
+        Args:
+            mixer: The mixer.
+            values: Values of all actions.
+            action: The actions.
+            alive: (L, B, n) bool; other agents have no action, and values of 0.
+            batch: Training windows.
+            prefix: Start of the names of mask and state in `batch`: "" or "next_".
+        """
+        best = legal(values, batch.get(f"{prefix}mask")).amax(-1).masked_fill(~alive, 0.0)
+        value = values.gather(-1, action.unsqueeze(-1)).squeeze(-1).masked_fill(~alive, 0.0)
+        code = torch.eye(values.shape[-1], device=self.device)[action].masked_fill(~alive.unsqueeze(-1), 0.0)
+        state = self.state_normalizer(batch[f"{prefix}state"]) if self.state_width else None
+        return mixer(value, best, code, state)
 
     def _unroll(self, actor: Network, start: Tensor, inputs: Tensor, begins: Tensor) -> tuple[Tensor, Tensor]:
         """Return values (L', B, n, choices) and hidden states (L', B, n, H) of windows, without the burn-in.
