@@ -39,7 +39,7 @@ class PageOptions:
 
 @dataclass(frozen=True, kw_only=True)
 class WatchOptions(ImportOptions, PageOptions):
-    """Open a run of a training or a league in the browser: learning curves, rollouts, payoffs, lineage.
+    """Open a training, a league or an experiment in the browser: learning curves, rollouts, payoffs, lineage.
 
     The page updates while the run is in progress. It is served on this machine until Ctrl-C.
 
@@ -47,7 +47,7 @@ class WatchOptions(ImportOptions, PageOptions):
     """
 
     run: Annotated[Positional[Path], arg(metavar="RUN")]
-    """Folder of a training or a league."""
+    """Folder of a training, a league or an experiment."""
     export: OptionalPath = None
     """Write the page with its data to this .html file and exit."""
 
@@ -106,9 +106,9 @@ def serve_page(args: PageOptions, api: PageApi, title: str) -> int:
 
 
 def _export(api, file: Path) -> int:
-    from league.watch.export import MAX_ROLLOUTS, export
+    from league.watch.export import MAX_ROLLOUTS, export, run_snapshot
 
-    total = min(MAX_ROLLOUTS, len(api.latest.get()[0].matchups))
+    total = min(MAX_ROLLOUTS, len(run_snapshot(api)[0].matchups))
     with ProgressBar(total, "rollouts", file=sys.stderr) as progress:
         played, trouble = export(api, file, progress)
     for line in trouble:

@@ -1,1 +1,1 @@
-"""Viewer of runs: `gpu-envs watch RUN`, see docs/guides/watch.md."""
+"""Viewer of runs and experiments: `gpu-envs watch RUN`, see docs/guides/watch.md."""

@@ -3,11 +3,11 @@
 The answers are::
 
     api/run         the run and its version
-        - name, kind "training" | "league", env_id, env (settings), algorithm, config (as recorded)
+        - name, kind "training" | "league" | "experiment", env_id, env (settings), algorithm, config (as recorded)
         - writing: whether a process seems to write the run; false in an exported file
         - state: "running"; "finished": all iterations are complete; "stopped" before; "ended" before, by a goal or for
           lack of progress, or stopped
-        - done, total: number of completed and of all iterations
+        - done, total: number of completed and of all iterations; of an experiment, of runs
         - version: integer that increases with every change; then the page requests the rest again
         - problem: null, or the reason why the files cannot be read; the other fields are then from the last reading
         - roles: names of populations; for a training, of its policies
@@ -19,6 +19,18 @@ The answers are::
         - colors: {name: color} of roles, seats and groups, see `gpu_envs.rendering.palette`
         - agents: [name], in the order of rows
         - groups: {group: [name of an agent]}
+      an experiment has only name to problem, with the names of its environments and of its algorithms
+
+    api/experiment  cells of an experiment; 404 for a run
+        - tasks: {task: {score, threshold}}: name of the column that is the score; null: no threshold
+        - cells: [{task, algorithm, curve, final, runs}]
+            - curve: [[env_steps, mean, low, high]]: mean of the score over seeds and its 95 % interval at every
+              evaluation of all seeds that have begun, see `trainers.experiments.statistics.mean_curve`
+            - final: [mean, low, high] of the final scores; null: no run is complete
+            - runs: [{name, seed, share, complete}]. share: of its steps; null: it has not begun. complete: trained and
+              evaluated
+
+    api/RUN/ANSWER  answer about a run of an experiment by its name, such as api/runs/tag/ppo/seed-0/metrics
 
     api/metrics     curves
         - x: column of the horizontal axis: "env_steps" for a training, "iteration" for a league
@@ -88,6 +100,7 @@ from __future__ import annotations
 
 import contextlib
 import json
+import threading
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -97,11 +110,12 @@ from gpu_envs.errors import ConfigError, GpuEnvsError
 from league.storage import database
 from league.storage.records import finite
 from league.watch.rollouts import MAX_WORLDS, RolloutCache, record_rollout
-from league.watch.sources.base import LatestSnapshot, RunSource, Snapshot
+from league.watch.sources.base import ExperimentSnapshot, LatestSnapshot, RunSnapshot, RunSource, Snapshot
+from league.watch.sources.experiment import ExperimentRun
 from league.watch.sources.league import LeagueRun
 from league.watch.sources.training import TrainingRun
 from trainers.base.random_streams import SEEDS
-from trainers.storage.run_folder import TRACES, run_kind
+from trainers.storage.run_folder import EXPERIMENT, TRACES, run_kind
 
 DEFAULT_WORLDS = 4
 """Default number of worlds in a rollout."""
@@ -114,44 +128,55 @@ class UnknownAnswerError(GpuEnvsError):
 
 
 def open_source(path: Path) -> RunSource:
-    """Return the source of the training run or league run in a folder.
+    """Return the source of the training, the league or the experiment in a folder.
 
     Raises:
-        ConfigError: The folder holds neither.
+        ConfigError: The folder holds none of them.
     """
     kind = run_kind(path)
     if kind == "league":
         return LeagueRun(path)
     if kind == "training":
         return TrainingRun(path)
-    content = "no folder" if not path.is_dir() else "neither"
+    if kind == "experiment":
+        return ExperimentRun(path)
+    content = "no folder" if not path.is_dir() else "none of them"
     if kind == "multi-seed":
         content = (
             f"runs of several seeds; name one of them, such as {min(path.glob('seed-*'), default=path / 'seed-0')}"
         )
     raise ConfigError(
-        f"{path}: expected the folder of a run, with {database.DATABASE} (gpu-envs league train) or "
-        f"{', '.join(TRACES)} (gpu-envs train), got {content}"
+        f"{path}: expected the folder of a run, with {database.DATABASE} (gpu-envs league train), "
+        f"{EXPERIMENT} (gpu-envs experiment run) or {', '.join(TRACES)} (gpu-envs train), got {content}"
     )
 
 
 @contextlib.contextmanager
 def open_viewer(path: Path) -> Iterator[ViewerApi]:
-    """Return the responses to requests about the run in a folder, which is read again when its files change."""
+    """Return the responses to requests about the run or the experiment in a folder.
+
+    It is read again when its files change.
+    """
     with (
         contextlib.closing(LatestSnapshot(open_source(path))) as latest,
         contextlib.closing(RolloutCache()) as rollouts,
     ):
-        yield ViewerApi(latest, rollouts)
+        api = ViewerApi(latest, rollouts)
+        with api.stack:
+            yield api
 
 
 class ViewerApi:
-    """Responses to requests about a run."""
+    """Responses to requests about a run, or about an experiment and its runs."""
 
     def __init__(self, latest: LatestSnapshot, rollouts: RolloutCache) -> None:
         """Serve the snapshots of a run, and rollouts from a cache."""
         self.latest: LatestSnapshot = latest
         self.rollouts: RolloutCache = rollouts
+        self.stack: contextlib.ExitStack = contextlib.ExitStack()
+        """Runs of an experiment that were opened, which it closes."""
+        self._runs: dict[str, ViewerApi] = {}
+        self._lock = threading.Lock()
 
     def answer(self, name: str, query: str = "") -> bytes:
         """Return the response to `api/NAME?QUERY`, JSON.
@@ -162,10 +187,14 @@ class ViewerApi:
             GpuEnvsError, OSError: A file is damaged or missing.
         """
         snapshot, version = self.latest.get()
-        if name == "rollout":
+        is_run = isinstance(snapshot, RunSnapshot)
+        if name == "rollout" and is_run:
             return self._rollout(snapshot, version, query)
+        run, _, part = name.rpartition("/")
+        if isinstance(snapshot, ExperimentSnapshot) and run in snapshot.runs:
+            return self._open(run, snapshot.runs[run]).answer(part, query)
         if name not in snapshot.answers:
-            names = ", ".join((*snapshot.answers, "rollout"))
+            names = ", ".join((*snapshot.answers, "rollout" if is_run else "RUN/run"))
             raise UnknownAnswerError(
                 f"api/{repr(name)[1:-1]:.80}: there is no such answer of this run; there are {names}"
             )
@@ -182,7 +211,16 @@ class ViewerApi:
         moment |= {"state": state, "done": done, "total": total}
         return {"name": source.path.resolve().name, **snapshot.answers["run"], **moment}
 
-    def _rollout(self, snapshot: Snapshot, version: int, query: str) -> bytes:
+    def _open(self, name: str, path: Path) -> ViewerApi:
+        """Return the responses to requests about a run of an experiment."""
+        with self._lock:
+            if name not in self._runs:
+                latest = LatestSnapshot(open_source(path))
+                self.stack.callback(latest.close)
+                self._runs[name] = ViewerApi(latest, self.rollouts)
+            return self._runs[name]
+
+    def _rollout(self, snapshot: RunSnapshot, version: int, query: str) -> bytes:
         pairs = [part.partition("=") for part in query.split("&") if part]
         arguments = {name: value for name, _, value in pairs}
         if unknown := arguments.keys() - {"policies", "seed", "worlds"}:
@@ -198,9 +236,9 @@ class ViewerApi:
             played = record_rollout(snapshot.stage, names, seed, worlds, stopped=self.rollouts.closed.is_set)
             return encode_json({**played, "version": version})
 
-        return self.rollouts.get((version, names, seed, worlds), make)
+        return self.rollouts.get((self.latest.source.path, version, names, seed, worlds), make)
 
-    def _resolve(self, snapshot: Snapshot, names: list[str]) -> tuple[str, ...]:
+    def _resolve(self, snapshot: RunSnapshot, names: list[str]) -> tuple[str, ...]:
         """Return one policy for each seat; the latest one replaces a removed checkpoint."""
         seats = snapshot.stage.seats
         if len(names) == len(seats):
@@ -212,7 +250,7 @@ class ViewerApi:
         return resolve_policies(snapshot, names)
 
 
-def resolve_policies(snapshot: Snapshot, names: list[str]) -> tuple[str, ...]:
+def resolve_policies(snapshot: RunSnapshot, names: list[str]) -> tuple[str, ...]:
     """Return one policy for each seat.
 
     Raises:

@@ -12,6 +12,7 @@ from gpu_envs.errors import CheckpointError, ConfigError
 from gpu_envs.utils.progress import Progress
 from league.watch.api import DEFAULT_WORLDS, ViewerApi, encode_json, rollout_path
 from league.watch.rollouts import record_rollout
+from league.watch.sources.base import RunSnapshot
 from trainers.base.serialization import write_text
 
 PAGE = Path(__file__).with_name("static") / "index.html"
@@ -36,6 +37,17 @@ def read_page() -> str:
         ) from None
 
 
+def run_snapshot(api: ViewerApi) -> tuple[RunSnapshot, int]:
+    """Return the latest snapshot of a run and its version; raise ConfigError for an experiment."""
+    snapshot, version = api.latest.get()
+    if not isinstance(snapshot, RunSnapshot):
+        raise ConfigError(
+            f"--export: expected a training or a league, got the experiment {api.latest.source.path}; "
+            "export one of its runs, or write its figures with gpu-envs experiment report"
+        )
+    return snapshot, version
+
+
 def export(api: ViewerApi, file: Path, progress: Progress | None = None) -> tuple[int, list[str]]:
     """Write the page with the answers and rollouts of a run.
 
@@ -48,10 +60,10 @@ def export(api: ViewerApi, file: Path, progress: Progress | None = None) -> tupl
         Number of rollouts in the file, and a line for each rollout that could not be recorded.
 
     Raises:
-        ConfigError: The page is not built, or incomplete.
+        ConfigError: The page is not built, or incomplete; or there is an experiment.
     """
     _page_parts()  # before rollouts, which take a while
-    snapshot, version = api.latest.get()
+    snapshot, version = run_snapshot(api)
     rollouts: dict[str, bytes] = {}
     size, trouble = 0, []
     for names in snapshot.matchups[:MAX_ROLLOUTS]:

@@ -5,7 +5,7 @@ import re
 import numpy as np
 import pytest
 from playwright.sync_api import expect
-from viewer import HOME, PAGE, PHONE, STORIES, moving, story, training
+from viewer import HOME, PAGE, PHONE, STORIES, experiment, moving, story, training
 
 from gpu_envs.rendering.palette import PALETTE
 from league.analysis.report_tables import page_tables
@@ -52,6 +52,13 @@ def test_it_can_be_read_by_all(view, served, built, scheme):
         "(names) => names.map((name) => getComputedStyle(document.documentElement).getPropertyValue(name))", names
     )
     assert min(contrast(ground, mark) for mark in marks) >= 3
+
+
+@pytest.mark.parametrize("scheme", ["light", "dark"])
+def test_experiment_can_be_read_by_all(view, built, scheme):
+    page = view(experiment(moving(2, 4)), color_scheme=scheme, **PHONE)
+    expect(page.locator(".plot canvas")).to_have_count(2)
+    assert not violations(page, built)
 
 
 @pytest.mark.parametrize("scheme", ["light", "dark"])

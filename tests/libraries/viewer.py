@@ -139,6 +139,24 @@ def story(players: list[str], stages: int = 2) -> dict[str, dict]:
     return answers
 
 
+def experiment(played: dict) -> dict[str, dict]:
+    """Return answers about an experiment of two tasks, two algorithms and two seeds, and about one of its runs."""
+    run = {**training(played)["api/run"], "name": "paper", "kind": "experiment", "algorithm": "ppo, a2c"}
+    cells = []
+    for task in ("pole", "tag"):
+        for i, algorithm in enumerate(("ppo", "a2c")):
+            names = [f"runs/{task}/{algorithm}/seed-{seed}" for seed in range(2)]
+            states = [{"share": 1.0, "complete": True}, {"share": None if i else 0.839, "complete": False}]
+            runs = [{"name": name, "seed": seed, **states[seed]} for seed, name in enumerate(names)]
+            curve = [[100 * step, step + i, step + i - 0.5, step + i + 0.5] for step in range(1, 5)]
+            cells.append({"task": task, "algorithm": algorithm, "curve": curve, "final": [2.5, 1, 4], "runs": runs})
+    tasks = {"pole": {"score": "eval/score", "threshold": 3}, "tag": {"score": "eval/won", "threshold": None}}
+    answers = training(played)
+    answers["api/run"] |= {"name": "seed-1"}
+    answers = {path.replace("api/", "api/runs/tag/ppo/seed-1/"): answer for path, answer in answers.items()}
+    return {**answers, "api/run": run, "api/experiment": {"version": 1, "tasks": tasks, "cells": cells}}
+
+
 def metrics(rows: int, version: int = 1) -> dict:
     columns = ["iteration", "env_steps", "team/episode_return_mean", "team/entropy", "eval/team/return"]
     lines = [[i + 1, 100 * (i + 1), 0.1 * i, 2 - 0.01 * i, i if i % 10 == 0 else None] for i in range(rows)]

@@ -267,29 +267,35 @@ class Experiment:
         Evaluations in trainings have the columns eval/... of metrics.csv as metrics. Final ones have "final" 1 and
         the opponents; in cross-play "score" is the mean over opponents, besides a row for each of them.
         """
-        rows = []
-        for cell in self.grid.cells:
-            for seed in self.grid.seeds:
-                run = self.run_dir / cell.run_of(seed)
-                head = {"task": cell.task, "algorithm": cell.algorithm, "seed": seed}
-                seconds: dict[int, float] = {}
-                for row in read_rows(run / "metrics.csv"):
-                    steps = int(row["env_steps"])
-                    seconds[steps] = float(row["seconds"])
-                    entry = {**head, "env_steps": steps, "seconds": seconds[steps], "final": 0, "opponents": ""}
-                    rows += [
-                        {**entry, "metric": name, "value": float(value)}
-                        for name, value in row.items()
-                        if name.startswith("eval/") and value
-                    ]
-                final = self._final_rows(head, run / self._final_file(cell), seconds)
-                rows += [row for row in final if row["opponents"] or self.is_complete(cell, seed)]
+        rows = [row for cell in self.grid.cells for seed in self.grid.seeds for row in self.evaluations_of(cell, seed)]
         for name, tasks in self.grid.baselines.items():
             for task, scores in tasks.items():
                 head = {"task": task, "algorithm": name, "env_steps": "", "seconds": "", "final": 1, "opponents": ""}
                 metric = self.grid.tasks[task].score
                 rows += [{**head, "seed": seed, "metric": metric, "value": value} for seed, value in enumerate(scores)]
         return rows
+
+    def evaluations_of(self, cell: Cell, seed: int) -> list[dict[str, Any]]:
+        """Return the rows of a run in the table of evaluations.
+
+        Raises:
+            CheckpointError: A file of the run is damaged.
+        """
+        run = self.run_dir / cell.run_of(seed)
+        head = {"task": cell.task, "algorithm": cell.algorithm, "seed": seed}
+        seconds: dict[int, float] = {}
+        rows = []
+        for row in read_rows(run / "metrics.csv"):
+            steps = int(row["env_steps"])
+            seconds[steps] = float(row.get("seconds") or math.nan)
+            entry = {**head, "env_steps": steps, "seconds": seconds[steps], "final": 0, "opponents": ""}
+            rows += [
+                {**entry, "metric": name, "value": float(value)}
+                for name, value in row.items()
+                if name.startswith("eval/") and value
+            ]
+        final = self._final_rows(head, run / self._final_file(cell), seconds)
+        return rows + [row for row in final if row["opponents"] or self.is_complete(cell, seed)]
 
     def _final_rows(
         self, head: Mapping[str, Any], file: Path, seconds: Mapping[int, float]

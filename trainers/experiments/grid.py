@@ -196,7 +196,7 @@ def _grid(values: Mapping[str, Any], path: Path, imports: Sequence[str]) -> Grid
             cell = Cell(task_name, name, command, settings)
             recorded = path.parent / cell.path / SETTINGS
             if path.name == EXPERIMENT and recorded.is_file():  # as it was expanded where it has begun
-                cells.append(dataclasses.replace(cell, settings=read_config(recorded)))
+                cells.append(dataclasses.replace(cell, settings=_recorded(recorded)))
                 continue
             with _errors_of(str(cell)):
                 expanded = _expanded(command, settings, task.opponents, protocol, imports)
@@ -213,6 +213,14 @@ def _grid(values: Mapping[str, Any], path: Path, imports: Sequence[str]) -> Grid
         if task.opponents == CROSS_PLAY and sum(cell.task == name for cell in cells) < 2:
             raise ConfigError(f"tasks.{name}: opponents: expected two algorithms or more for cross_play, got one")
     return Grid(tasks, tuple(cells), _seeds(values.get("seeds", 10)), protocol, baselines, path.read_text("utf-8"))
+
+
+def _recorded(file: Path) -> dict[str, Any]:
+    """Return the settings of a cell that has begun."""
+    settings = read_config(file)
+    if type(steps := settings.get("total_steps", 0)) is not int:
+        raise ConfigError(f"{file}: total_steps: expected an int, got {steps!r:.80}; remove the folder of this cell")
+    return settings
 
 
 def _expanded(

@@ -19,8 +19,9 @@ from typing import Any
 
 from gpu_envs.cli.dispatch import main as run_command
 from gpu_envs.definition.id_modules import import_named
+from gpu_envs.errors import CheckpointError
 from gpu_envs.utils.devices import resolve_device
-from trainers.base.serialization import read_json, read_record, write_json, write_text
+from trainers.base.serialization import check_fields, read_json, read_record, write_json, write_text
 from trainers.config.train_config import TrainConfig, make_eval_core
 from trainers.evaluation.policy_evaluation import trained_policies
 from trainers.experiments.grid import CROSS_PLAY, SETTINGS
@@ -34,6 +35,8 @@ TRAINED = "trained.json"
 """File that says that a run is complete, in its folder."""
 FINAL = "final.json"
 """File with the evaluation of the best checkpoint of a run, in its folder."""
+SCORES = {"scores": dict[str, dict[str, float]], "episodes": int, "greedy": bool}
+"""Fields of the file of a final evaluation and their types; the scores are by opponents and by column."""
 EXPORTED = "exported"
 """Folder of the exported policies of a league, in the folder of its run."""
 
@@ -186,8 +189,17 @@ class Part:
 
 
 def scores_in(file: Path) -> dict[str, dict[str, float]]:
-    """Return the scores in the file of a final evaluation by opponents; {} without the file."""
-    return read_json(file)["scores"] if file.is_file() else {}
+    """Return the scores in the file of a final evaluation by opponents; {} without the file.
+
+    Raises:
+        CheckpointError: The file is damaged.
+    """
+    if not file.is_file():
+        return {}
+    scores = check_fields(str(file), read_json(file), SCORES)["scores"]
+    if incomplete := [opponents for opponents, columns in scores.items() if "env_steps" not in columns]:
+        raise CheckpointError(f"{file}: scores: {incomplete[0]:.80}: expected env_steps, got none; remove the file")
+    return scores
 
 
 def remove_run(run: Path) -> None:

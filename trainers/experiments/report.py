@@ -176,12 +176,11 @@ class ExperimentReport:
     def _curve_rows(self) -> list[dict[str, Any]]:
         """Return the mean over seeds at every evaluation of all seeds in trainings, with its interval."""
         rows = []
-        counts = self.curves.groupby(["task", "algorithm"]).seed.nunique()
-        for (task, algorithm, steps), group in self.curves.groupby(["task", "algorithm", "env_steps"], sort=False):
-            if len(group) < counts[task, algorithm]:
-                continue  # a seed has ended early, or is still training
-            cells = _estimate_cells("value", statistics.mean, {task: group.value.to_numpy(float)})
-            rows.append({"task": task, "algorithm": algorithm, "x": steps, **cells, "runs": len(group)})
+        for (task, algorithm), group in self.curves.groupby(["task", "algorithm"], sort=False):
+            runs = [dict(zip(run.env_steps, run.value, strict=True)) for _, run in group.groupby("seed")]
+            for steps, value, low, high in statistics.mean_curve(runs):
+                row = {"task": task, "algorithm": algorithm, "x": steps, "value": value, "low": low, "high": high}
+                rows.append({**row, "runs": len(runs)})
         return rows
 
     def _sample_rows(self, names: Sequence[str]) -> list[dict[str, Any]]:

@@ -60,6 +60,18 @@ def estimate(
     return float(measure(list(scores.values()))), float(low), float(high)
 
 
+def mean_curve(runs: Sequence[Mapping[int, float]]) -> list[tuple[int, float, float, float]]:
+    """Return the steps after which all runs have a score, with the mean of the scores and the ends of its interval.
+
+    Other steps are left out, because the mean of fewer runs is not comparable.
+
+    Args:
+        runs: Scores of each run by environment steps.
+    """
+    common = sorted(set(runs[0]).intersection(*runs[1:])) if runs else []
+    return [(steps, *estimate(mean, {"": np.array([run[steps] for run in runs])})) for steps in common]
+
+
 def performance_profile(scores: Scores, thresholds: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
     """Return the share of runs with a score above each threshold, mean over tasks, and the ends of its interval.
 

@@ -1,4 +1,4 @@
-"""Source of the viewer: a run on disk, read again when its files change, never locked or written."""
+"""Source of the viewer: a run or an experiment on disk, read again when its files change, never locked or written."""
 
 from __future__ import annotations
 
@@ -22,12 +22,26 @@ REREAD_FACTOR = 10
 
 @dataclass(frozen=True)
 class Snapshot:
-    """State of a run at one moment."""
+    """State of a run, or of an experiment, at one moment."""
 
     answers: dict[str, dict[str, Any]]
     """Answers by name, JSON, see `league.watch.api`; "run" lacks the fields of the present state."""
     policies: dict[str, list[str]]
-    """Names of policies by role, the latest last."""
+    """Names of policies by role, the latest last; an experiment has none."""
+
+
+@dataclass(frozen=True)
+class ExperimentSnapshot(Snapshot):
+    """State of an experiment at one moment."""
+
+    runs: dict[str, Path]
+    """Folders of its runs by name, such as "runs/tag/ppo/seed-0"."""
+
+
+@dataclass(frozen=True)
+class RunSnapshot(Snapshot):
+    """State of a training or a league at one moment."""
+
     stage: RolloutEnvironment
     """Environment in which the policies play."""
     matchups: list[tuple[str, ...]]
@@ -43,10 +57,10 @@ class Snapshot:
 
 
 class RunSource(Protocol):
-    """Run on disk."""
+    """Run, or experiment, on disk."""
 
     path: Path
-    """Folder of the run."""
+    """Its folder."""
 
     def files(self) -> Iterable[Path]:
         """Return the files that change with the run."""
@@ -61,7 +75,10 @@ class RunSource(Protocol):
         ...
 
     def progress(self) -> tuple[int, int, bool]:
-        """Return completed iterations, all iterations, and whether the run may end before the last one by its rules."""
+        """Return completed iterations, all iterations, and whether the run may end before the last one by its rules.
+
+        The iterations of an experiment are its runs.
+        """
         ...
 
 
@@ -76,7 +93,7 @@ class LatestSnapshot:
         self._lock = threading.Lock()
         self._pool = ThreadPoolExecutor(1, "reading")
         self._job: Future[None] | None = None
-        self._stamp = self._stat_files()
+        self._stamp = stat_files(source.files())
         self._snapshot, self._version = source.read(), _newest(self._stamp)
         self._rested = time.monotonic()
         self._history = {role: set(names) for role, names in self._snapshot.policies.items()}
@@ -86,7 +103,11 @@ class LatestSnapshot:
         with self._lock:
             if self._job is not None and self._job.done():
                 self._job = None
-            if self._job is None and time.monotonic() >= self._rested and (stamp := self._stat_files()) != self._stamp:
+            if (
+                self._job is None
+                and time.monotonic() >= self._rested
+                and (stamp := stat_files(self.source.files())) != self._stamp
+            ):
                 self._stamp = stamp
                 self._job = self._pool.submit(self._reread, stamp)
             return self._snapshot, self._version
@@ -113,20 +134,21 @@ class LatestSnapshot:
                 self._history.setdefault(role, set()).update(names)
             self._rested = time.monotonic() + REREAD_FACTOR * (time.monotonic() - start)
 
-    def _stat_files(self) -> list[tuple[str, int, int]]:
-        """Return name, time [ns] and size of every file."""
-        stats = []
-        for file in self.source.files():
-            try:
-                stat = file.stat()
-            except FileNotFoundError:
-                continue
-            stats.append((str(file), stat.st_mtime_ns, stat.st_size))
-        return stats
-
     def close(self) -> None:
         """Wait for the current reading and stop."""
         self._pool.shutdown(wait=True, cancel_futures=True)
+
+
+def stat_files(files: Iterable[Path]) -> list[tuple[str, int, int]]:
+    """Return name, time [ns] and size of every file that exists."""
+    stats = []
+    for file in files:
+        try:
+            stat = file.stat()
+        except FileNotFoundError:
+            continue
+        stats.append((str(file), stat.st_mtime_ns, stat.st_size))
+    return stats
 
 
 def _newest(stamp: Sequence[tuple[str, int, int]]) -> int:

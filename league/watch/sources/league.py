@@ -20,7 +20,7 @@ from league.policies.mixture import MixturePolicy
 from league.policies.population import PolicyRecord, Population
 from league.storage import database
 from league.storage.run_store import RunStore
-from league.watch.sources.base import MIXTURE, Snapshot
+from league.watch.sources.base import MIXTURE, RunSnapshot
 from trainers.models.policy import PolicyProtocol
 from trainers.storage import folder_lock
 
@@ -120,7 +120,7 @@ class LeagueRun:
         """Return whether a process has the run open for writing."""
         return folder_lock.is_held(self.path)
 
-    def read(self) -> Snapshot:
+    def read(self) -> RunSnapshot:
         """Read a copy of the database, as `gpu-envs league report` does."""
         with RunStore.open(self.path, write=False) as store:
             report, game = read_report(store), store.game
@@ -133,11 +133,11 @@ class LeagueRun:
         weights = report.strategy["weights"] if mixture and report.strategy is not None else None
         stage = LeagueRolloutEnvironment(game, self.path / "policies", entries, weights)
         matchups = _matchups(report, game, latest, mixture) if all(policies.values()) else []
-        return Snapshot(answers, policies, stage, matchups, latest, mixture)
+        return RunSnapshot(answers, policies, stage, matchups, latest, mixture)
 
 
 def league_answers(store: RunStore, report: Report) -> dict[str, dict[str, Any]]:
-    """Return the answers about a league, see `Snapshot.answers`, without `agents` and `groups`.
+    """Return the answers about a league, see `RunSnapshot.answers`, without `agents` and `groups`.
 
     The environment of the league is not executed.
 

@@ -14,7 +14,7 @@ from gpu_envs.errors import CheckpointError
 from gpu_envs.rendering.palette import role_colors
 from gpu_envs.runtime.core import Core
 from league.game import Seat
-from league.watch.sources.base import Snapshot
+from league.watch.sources.base import RunSnapshot
 from trainers.base.serialization import read_json
 from trainers.config.train_config import TrainConfig, make_train_core, members_by_policy
 from trainers.models.policy import PolicyProtocol
@@ -114,7 +114,7 @@ class TrainingRun:
             return True
         return time.time() - changed < max(MIN_IDLE, 3.0 * self._lasted)
 
-    def read(self) -> Snapshot:
+    def read(self) -> RunSnapshot:
         """Read metrics, names of checkpoints, and the configuration, which a resumed run may have changed."""
         if (file := self.path / "config.json").exists() and (recorded := read_json(file)) != self.recorded:
             config = dataclasses.replace(TrainConfig.from_json(recorded, str(file)), device="cpu")
@@ -148,7 +148,7 @@ class TrainingRun:
             seconds = [0.0, *(float(row.get("seconds") or 0.0) for row in rows[-2:])]
             self._lasted = seconds[-1] - seconds[-2]
         answers = {"run": run, "metrics": metric_rows(rows)}
-        return Snapshot(answers, policies, self.stage, self._matchups(policies), run["latest"])
+        return RunSnapshot(answers, policies, self.stage, self._matchups(policies), run["latest"])
 
     def _matchups(self, policies: dict[str, list[str]]) -> list[tuple[str, ...]]:
         """Return the latest policies, the best, the older ones, and the latest against random ones."""

@@ -165,7 +165,7 @@ def test_invalid_options_are_refused(run, tmp_path):
         watch_command([str(run), "--host", "nowhere"])
     with pytest.raises(ConfigError, match=r"--port: expected an int >= 0, got -1"):
         watch_command([str(run), "--port", "-1"])
-    with pytest.raises(ConfigError, match="got neither"):
+    with pytest.raises(ConfigError, match="got none of them"):
         watch_command([str(tmp_path)])
 
 

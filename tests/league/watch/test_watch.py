@@ -204,7 +204,7 @@ def test_invalid_requests_are_refused(training, watched, name, query, error, wor
 
 
 def test_folders_without_runs_are_refused(tmp_path):
-    with pytest.raises(ConfigError, match=r"expected the folder of a run, with league.db .* got neither"):
+    with pytest.raises(ConfigError, match=r"expected the folder of a run, with league.db .* got none of them"):
         open_source(tmp_path)
     with pytest.raises(ConfigError, match="got no folder"):
         open_source(tmp_path / "nothing")

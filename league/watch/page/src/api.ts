@@ -14,12 +14,12 @@ export interface Seat {
 
 export interface Run {
   name: string;
-  kind: "training" | "league";
+  kind: "training" | "league" | "experiment";
   env_id: string;
   writing: boolean;
   /** Absent in a report. */
   state?: "running" | "finished" | "stopped" | "ended";
-  /** Completed iterations, and all. */
+  /** Completed iterations, or runs of an experiment, and all. */
   done: number;
   total: number;
   version: number;
@@ -101,6 +101,24 @@ export interface League {
   tables: Table[];
 }
 
+/** One algorithm on one task of an experiment. */
+export interface Cell {
+  task: string;
+  algorithm: string;
+  /** Environment steps, mean over seeds, and the ends of its 95 % interval. */
+  curve: [number, number, number, number][];
+  /** Mean of the final scores, and the ends of its interval. */
+  final: [number, number, number] | null;
+  /** `share` is that of its steps; null if a run has not begun. */
+  runs: { name: string; seed: number; share: number | null; complete: boolean }[];
+}
+
+export interface Experiment {
+  version: number;
+  tasks: Record<string, { score: string; threshold: number | null }>;
+  cells: Cell[];
+}
+
 /** Consecutive entries of an observation that mean the same thing. */
 export interface Block {
   meaning: string;
@@ -178,7 +196,11 @@ export class Source {
   readonly recorded: Recorded[];
   private readonly answers: Record<string, unknown> | null;
 
-  constructor(page: Document) {
+  /** @param folder of the answers: "api/", or that of a run of an experiment. */
+  constructor(
+    page: Document,
+    private readonly folder = "api/",
+  ) {
     const text = page.getElementById("recorded")?.textContent;
     this.answers = text ? (JSON.parse(text) as Record<string, unknown>) : null;
     this.recorded = Object.entries(this.answers ?? {})
@@ -198,7 +220,7 @@ export class Source {
     }
     let response: Response;
     try {
-      response = await fetch(path, { cache: "no-store", ...(signal && { signal }) });
+      response = await fetch(path.replace("api/", this.folder), { cache: "no-store", ...(signal && { signal }) });
     } catch (error) {
       if (error instanceof DOMException && error.name === "AbortError") throw error;
       throw new Error("The server does not answer. Is gpu-envs watch still running?");
@@ -212,10 +234,9 @@ export class Source {
     return this.get<Run>(RUN);
   }
 
-  /** What a person plays; null where the page shows a run. */
-  async game(): Promise<Game | null> {
-    const answer = await this.get<Run | Game>(RUN);
-    return answer.kind === "play" ? answer : null;
+  /** What the page shows. */
+  subject(): Promise<Run | Game> {
+    return this.get<Run | Game>(RUN);
   }
 }
 

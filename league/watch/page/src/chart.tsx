@@ -18,6 +18,8 @@ export interface Line {
   faint?: boolean;
   dash?: number[];
   points?: boolean;
+  /** Lower and upper ends of intervals around the values, which are filled. */
+  interval?: [(number | null)[], (number | null)[]];
   /** Shape of its points, of `SIGNS`; discs if not given. */
   shape?: number;
   /** The line below, up to which an area is filled: lines are stacked from the last to the first. */
@@ -48,7 +50,7 @@ export function Chart(props: Props) {
   const plot = useRef<uPlot | null>(null);
   const [at, setAt] = useState<number | null>(null);
   const dark = useDark();
-  const shape = JSON.stringify([lines.map(({ values: _, told: __, ...line }) => line), props.logarithmic, props.range]);
+  const shape = JSON.stringify([lines.map(({ values: _, told: __, interval, ...line }) => [line, !interval]), props.logarithmic, props.range]);
 
   useLayoutEffect(() => {
     const box = frame.current;
@@ -78,8 +80,8 @@ export function Chart(props: Props) {
     plot.current.setCursor({ left: plot.current.valToPos(x[next], "x"), top: 0 });
   };
   const values = readout(props, shown, index === null);
-  const written = (value: number | null): string =>
-    props.decimals === undefined ? number(value) : fixed(value, props.decimals);
+  const written = ({ value, ends }: Value): string =>
+    (props.decimals === undefined ? number(value) : fixed(value, props.decimals)) + (ends ? ` [${ends.map(number).join(", ")}]` : "");
   return (
     <figure class="chart">
       <figcaption>{title}</figcaption>
@@ -87,7 +89,7 @@ export function Chart(props: Props) {
         <li>
           {x.length ? `${props.xLabel} ${number(x[shown])}` : "nothing yet"}
         </li>
-        {values.map(({ label, value, color, dash, shape, from }) => (
+        {values.map((entry) => [entry, entry] as const).map(([entry, { label, color, dash, shape, from }]) => (
           <li>
             {dash || shape !== undefined ? (
               <svg class="sample" viewBox="0 0 22 10" aria-hidden="true">
@@ -97,7 +99,7 @@ export function Chart(props: Props) {
             ) : (
               <i class="dot" style={{ background: resolve(color) }} />
             )}
-            {label} <b>{written(value)}</b>
+            {label} <b>{written(entry)}</b>
             {from !== shown && ` at ${number(x[from])}`}
           </li>
         ))}
@@ -112,7 +114,7 @@ export function Chart(props: Props) {
         aria-valuemin={0}
         aria-valuemax={Math.max(0, x.length - 1)}
         aria-valuenow={Math.max(0, shown)}
-        aria-valuetext={x.length ? `${props.xLabel} ${number(x[shown])}: ${values.map((v) => `${v.label} ${written(v.value)}`).join(", ")}` : "nothing yet"}
+        aria-valuetext={x.length ? `${props.xLabel} ${number(x[shown])}: ${values.map((v) => `${v.label} ${written(v)}`).join(", ")}` : "nothing yet"}
         onKeyDown={move}
       />
     </figure>
@@ -122,6 +124,8 @@ export function Chart(props: Props) {
 interface Value {
   label: string;
   value: number | null;
+  /** Ends of the interval around it. */
+  ends: (number | null)[] | null;
   color: string;
   dash: number[] | undefined;
   shape: number | undefined;
@@ -137,7 +141,8 @@ function readout({ lines, most }: Props, index: number, last: boolean): Value[] 
       const values = line.told ?? line.values;
       const known = last ? values.findLastIndex((value) => value !== null) : index;
       const from = known < 0 ? index : known;
-      return { label: line.label, value: values[from] ?? null, color: line.fill ?? line.color, dash: line.dash, shape: line.shape, from };
+      const ends = line.interval?.map((end) => end[from] ?? null) ?? null;
+      return { label: line.label, value: values[from] ?? null, ends, color: line.fill ?? line.color, dash: line.dash, shape: line.shape, from };
     });
   if (!most || all.length <= most) return all;
   return all.filter(({ value }) => value !== null && value > 0).sort((a, b) => (b.value ?? 0) - (a.value ?? 0)).slice(0, most);
@@ -152,11 +157,12 @@ function stroke(color: string): string {
 }
 
 function data(x: number[], lines: Line[]): uPlot.AlignedData {
-  return [x, ...lines.map((line) => line.values)];
+  return [x, ...lines.map((line) => line.values), ...lines.flatMap((line) => line.interval ?? [])];
 }
 
 function options(props: Props, width: number, height: number, hover: (index: number | null) => void): uPlot.Options {
   const { lines, logarithmic, range, shared } = props;
+  const ends = lines.flatMap((line) => line.interval?.map(() => line) ?? []); // the lower and the upper one in turn
   const soft = property("--soft");
   const axis: uPlot.Axis = {
     stroke: soft,
@@ -180,7 +186,7 @@ function options(props: Props, width: number, height: number, hover: (index: num
     cursor: {
       ...(shared && { sync: { key: shared } }),
       drag: { x: true, y: false },
-      points: { size: 7 },
+      points: { size: (_, i) => (i > lines.length ? 0 : 7) },
     },
     series: [
       {},
@@ -194,10 +200,16 @@ function options(props: Props, width: number, height: number, hover: (index: num
         spanGaps: true,
         ...(line.dash && { dash: line.dash }),
       })),
+      ...ends.map((line): uPlot.Series => ({ stroke: stroke(line.color), width: 0, alpha: 0.2, points: { show: false }, spanGaps: true })),
     ],
-    bands: lines.flatMap((line, i) =>
-      line.fill && typeof line.downTo === "number" ? [{ series: [i + 1, line.downTo + 1] as [number, number], fill: line.fill }] : [],
-    ),
+    bands: [
+      ...lines.flatMap((line, i) =>
+        line.fill && typeof line.downTo === "number" ? [{ series: [i + 1, line.downTo + 1] as [number, number], fill: line.fill }] : [],
+      ),
+      ...ends.flatMap((line, i) =>
+        i % 2 ? [{ series: [lines.length + i + 1, lines.length + i] as [number, number], fill: stroke(line.color) }] : [],
+      ),
+    ],
     hooks: { setCursor: [(plot) => hover(plot.cursor.idx ?? null)], draw: [(plot) => marks(plot, lines)] },
   };
 }

@@ -3,11 +3,25 @@ import { Help } from "./help";
 import type { Player } from "./player";
 import { number, words } from "./text";
 
-export function Head({ run, live, lost, player }: { run: Run; live: boolean; lost: string | null; player: Player | null }) {
+/** Names of the experiment, the task and the algorithm that a run belongs to; empty for other runs. */
+export type Trail = string[];
+
+interface Props {
+  run: Run;
+  live: boolean;
+  lost: string | null;
+  player: Player | null;
+  trail: Trail;
+}
+
+export function Head({ run, live, lost, player, trail }: Props) {
   const [state, sign] = lost ? [lost, "lost"] : [live ? stateOf(run) : run.state ? `recorded, ${stateOf(run)}` : "recorded", live && run.writing ? "writing" : "still"];
   return (
     <header>
-      <h1>{run.name}</h1>
+      <h1>
+        {trail.map((name, i) => (i ? `${name} / ` : [<a href="#">{name}</a>, " / "]))}
+        {run.name}
+      </h1>
       <dl>
         <Fact name="Kind" value={run.kind} />
         <Fact name="Environment" value={run.env_id} />
@@ -37,9 +51,9 @@ export function Head({ run, live, lost, player }: { run: Run; live: boolean; los
 }
 
 /** "running, 88 of 1,875 iterations", "stopped at 88 of 1,875 iterations" or "finished". */
-function stateOf({ state, done, total }: Run): string {
+function stateOf({ kind, state, done, total }: Run): string {
   if (state === "finished") return "finished";
-  return `${state}${state === "running" ? "," : " at"} ${number(done)} of ${number(total)} iterations`;
+  return `${state}${state === "running" ? "," : " at"} ${number(done)} of ${number(total)} ${kind === "experiment" ? "runs" : "iterations"}`;
 }
 
 function Fact({ name, value }: { name: string; value: string }) {

@@ -1,8 +1,9 @@
 import { render } from "preact";
 import { useCallback, useEffect, useMemo, useRef, useState } from "preact/hooks";
-import { type Game, type League, type Metrics, type Rollout, type Run, Source, rolloutPath } from "./api";
+import { type Game, type Rollout, type Run, Source, rolloutPath } from "./api";
 import { Curves } from "./curves";
-import { Head } from "./head";
+import { ExperimentPage } from "./experiment";
+import { Head, type Trail } from "./head";
 import { Inspector } from "./inspector";
 import { Lineage } from "./lineage";
 import { type Chosen, Match, type Slot, named } from "./match";
@@ -15,19 +16,13 @@ import { Recording } from "./recording";
 import { Stage } from "./stage";
 import { Tables } from "./tables";
 import { roleColor } from "./theme";
+import { type Told, useRun } from "./told";
 import "./style.css";
 
-const POLL = 2000; // a run that is still written is asked about this often [ms]
 const still = matchMedia("(prefers-reduced-motion: reduce)");
 const narrow = matchMedia("(max-width: 720px)");
 
-interface Told {
-  run: Run;
-  metrics: Metrics | null;
-  league: League | null;
-}
-
-function App({ source }: { source: Source }) {
+function App({ source, trail }: { source: Source; trail: Trail }) {
   const player = useMemo(() => {
     const made = new Player();
     if (narrow.matches) made.set({ tiles: false }); // one world first
@@ -116,9 +111,6 @@ function App({ source }: { source: Source }) {
     else if (source.recorded.length) play({ ...chosen, policies: source.recorded[0].policies });
     else setTrouble("This file contains no rollout.");
   }, [version]);
-  useEffect(() => {
-    if (told) document.title = `${told.run.name} · gpu-envs`;
-  }, [told?.run.name]);
 
   useEffect(() => {
     const column = left.current;
@@ -135,7 +127,7 @@ function App({ source }: { source: Source }) {
   const report = league !== null && !source.live && source.recorded.length === 0; // a file without rollouts
   return (
     <>
-      <Head run={run} live={source.live} lost={lost} player={report ? null : player} />
+      <Head run={run} live={source.live} lost={lost} player={report ? null : player} trail={trail} />
       <main>
         <div ref={left} class={league ? "left" : "left short"}>
           {report ? (
@@ -193,41 +185,6 @@ function App({ source }: { source: Source }) {
   );
 }
 
-/** The run's answers; asked for again as long as the page is open, and read again when its files have changed. */
-function useRun(source: Source): { told: Told | null; lost: string | null } {
-  const [told, setTold] = useState<Told | null>(null);
-  const [lost, setLost] = useState<string | null>(null);
-  useEffect(() => {
-    let known: Run | null = null;
-    let timer = 0;
-    const look = async (): Promise<void> => {
-      let wait = POLL;
-      try {
-        const run = document.hidden && known ? known : await source.run();
-        if (run.version !== known?.version || run.writing !== known.writing) {
-          const [metrics, league] = await Promise.all([
-            source.get<Metrics>("api/metrics"),
-            run.kind === "league" ? source.get<League>("api/league") : null,
-          ]);
-          if ([metrics, league].every((each) => !each || each.version === run.version)) {
-            known = run;
-            setTold({ run, metrics, league });
-          } else {
-            wait = 100; // the run was read again between the answers: retry, so that they belong together
-          }
-        }
-        setLost(run.problem);
-      } catch (error) {
-        setLost(error instanceof Error ? error.message : String(error));
-      }
-      if (source.live) timer = window.setTimeout(look, wait);
-    };
-    void look();
-    return () => clearTimeout(timer);
-  }, [source]);
-  return { told, lost };
-}
-
 function slotsOf({ run }: Told): Slot[] {
   return run.seats.map((seat) => ({
     ...seat,
@@ -253,12 +210,22 @@ function Playing({ slots, shown, colors }: { slots: Slot[]; shown: string[]; col
   );
 }
 
-/** The page of a run, or of a person who plays. */
+/** The page of a run, of an experiment, or of a person who plays. The fragment of the URL names a run of an experiment. */
 function Page({ source }: { source: Source }) {
-  const [game, setGame] = useState<Game | null>();
-  useEffect(() => void source.game().then(setGame, () => setGame(null)), [source]); // a run is asked for again
-  if (game === undefined) return null;
-  return game ? <Play source={source} game={game} /> : <App source={source} />;
+  const [subject, setSubject] = useState<Run | Game | null>();
+  const [fragment, setFragment] = useState(location.hash.slice(1));
+  useEffect(() => void source.subject().then(setSubject, () => setSubject(null)), [source]); // a run is asked for again
+  useEffect(() => {
+    const follow = (): void => setFragment(location.hash.slice(1));
+    addEventListener("hashchange", follow);
+    return () => removeEventListener("hashchange", follow);
+  }, []);
+  const run = useMemo(() => (source.live ? new Source(document, `api/${fragment}/`) : source), [source, fragment]);
+  if (subject === undefined) return null;
+  if (subject?.kind === "play") return <Play source={source} game={subject} />;
+  if (subject?.kind !== "experiment") return <App source={source} trail={[]} />;
+  if (!fragment) return <ExperimentPage source={source} />;
+  return <App key={fragment} source={run} trail={[subject.name, ...fragment.split("/").slice(1, -1)]} />;
 }
 
 document.getElementById("report")?.remove(); // its tables as HTML, for browsers without JavaScript
