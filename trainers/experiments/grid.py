@@ -18,6 +18,10 @@ from gpu_envs.errors import CheckpointError, ConfigError, GpuEnvsError
 from gpu_envs.utils.settings import check_settings, setting
 from gpu_envs.utils.suggestions import unknown_name_message
 from trainers.base.serialization import read_json, write_json, write_text
+from trainers.config.train_config import TrainConfig, make_train_core, members_by_policy
+from trainers.evaluation.scripted_policies import SCRIPTED
+from trainers.runner.training_evaluator import TrainingEvaluator
+from trainers.storage import checkpoint
 from trainers.storage.config_yaml import format_config, read_config
 from trainers.storage.run_folder import EXPERIMENT, run_name
 
@@ -200,6 +204,7 @@ def _grid(values: Mapping[str, Any], path: Path, imports: Sequence[str]) -> Grid
                 continue
             with _errors_of(str(cell)):
                 expanded = _expanded(command, settings, task.opponents, protocol, imports)
+                _check_evaluation(command, expanded, task)
             cells.append(dataclasses.replace(cell, settings=expanded))
     if not cells:
         raise ConfigError("cells: expected one that is not skipped, got none")
@@ -213,6 +218,27 @@ def _grid(values: Mapping[str, Any], path: Path, imports: Sequence[str]) -> Grid
         if task.opponents == CROSS_PLAY and sum(cell.task == name for cell in cells) < 2:
             raise ConfigError(f"tasks.{name}: opponents: expected two algorithms or more for cross_play, got one")
     return Grid(tasks, tuple(cells), _seeds(values.get("seeds", 10)), protocol, baselines, path.read_text("utf-8"))
+
+
+def _check_evaluation(command: str, settings: Mapping[str, Any], task: ExperimentTask) -> None:
+    """Raise GpuEnvsError if the opponents of a task cannot play in a cell, or the cell has no such score.
+
+    The score of a league is not checked, because its environment names the policies when it is exported.
+    """
+    if command != "train":
+        if task.opponents not in ("random", SCRIPTED, CROSS_PLAY):
+            checkpoint.find(Path(task.opponents))
+        return
+    names = {option.name for option in dataclasses.fields(TrainConfig)}
+    recorded = TrainConfig.from_json({name: value for name, value in settings.items() if name in names})
+    config = dataclasses.replace(recorded, device="cpu", env_workers=1)
+    with contextlib.closing(make_train_core(config, 1, config.seed)) as core:
+        sides = {name: tuple(members) for name, members in members_by_policy(config, core).items()}
+        if task.opponents == CROSS_PLAY and len(sides) == 1:
+            raise ConfigError(f"opponents: all agents of {core.id} share one policy; leave {CROSS_PLAY} out")
+        columns = TrainingEvaluator(config, core, sides).columns
+    if task.score not in columns:
+        raise ConfigError(f"score: {unknown_name_message('column', task.score, columns)}")
 
 
 def _recorded(file: Path) -> dict[str, Any]:

@@ -110,8 +110,7 @@ class ExperimentReport:
         self._table("tasks", list(self._task_rows()))
         names = self.complete()
         self._table("aggregate", [self._aggregate_row(name) for name in names])
-        pairs = [(a, b) for a in names for b in names if a != b]
-        self._table("improvement", [self._improvement_row(a, b) for a, b in pairs])
+        self._table("improvement", self._improvement_rows(names))
         curves, samples = self._curve_rows(), self._sample_rows(names)
         self._csv("curves", curves)
         self._csv("sample_efficiency", samples)
@@ -169,9 +168,11 @@ class ExperimentReport:
             row |= _estimate_cells(measure, function, self.scores(name))
         return row
 
-    def _improvement_row(self, first: str, second: str) -> dict[str, Any]:
-        value, low, high = statistics.improvement(self.scores(first), self.scores(second))
-        return {"algorithm": first, "other": second, "probability": value, "low": low, "high": high}
+    def _improvement_rows(self, names: Sequence[str]) -> list[dict[str, Any]]:
+        """Return the probability of improvement of every pair of algorithms with its interval."""
+        estimates = statistics.improvements({name: self.scores(name) for name in names})
+        columns = ("algorithm", "other", "probability", "low", "high")
+        return [dict(zip(columns, (*pair, *estimate), strict=True)) for pair, estimate in estimates.items()]
 
     def _curve_rows(self) -> list[dict[str, Any]]:
         """Return the mean over seeds at every evaluation of all seeds in trainings, with its interval."""

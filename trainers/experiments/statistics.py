@@ -7,6 +7,7 @@ percentiles 2.5 and 97.5 over resamples, in which the runs of every task are dra
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
@@ -101,6 +102,18 @@ def improvement(first: Scores, second: Scores, resamples: int = RESAMPLES) -> tu
 
     low, high = interval(share(resampled(first, resamples, 0), resampled(second, resamples, 1)))
     return float(share(list(first.values()), list(second.values()))), float(low), float(high)
+
+
+def improvements(scores: Mapping[str, Scores]) -> dict[tuple[str, str], tuple[float, float, float]]:
+    """Return the `improvement` of every pair of algorithms.
+
+    The pairs (a, b) and (b, a) have the same resamples, so that their probabilities and intervals mirror each other.
+    """
+    estimates = {}
+    for a, b in itertools.combinations(scores, 2):
+        value, low, high = improvement(scores[a], scores[b])
+        estimates[a, b], estimates[b, a] = (value, low, high), (1.0 - value, 1.0 - high, 1.0 - low)
+    return {pair: estimates[pair] for pair in itertools.permutations(scores, 2)}
 
 
 def p_value(first: np.ndarray, second: np.ndarray) -> float:

@@ -56,6 +56,7 @@ class TrainingEvaluator:
         self.sides: Mapping[str, tuple[str, ...]] = sides
         self.factory: CoreFactory = factory
         self.seed: int = seed
+        self.results: tuple[str, ...] = tuple(core.definition.results)
         self.metrics: Mapping[str, EpisodeMetric] = find_metrics(config.eval_metric)
         self.core: Core | None = None
         self.kernels: KernelPlayers | None = None
@@ -69,6 +70,12 @@ class TrainingEvaluator:
             else:
                 policies = load_opponents(Path(config.eval_opponents), config.env_id, self.sides, core)[1]
                 self.opponents = dict(by_member(self.sides, policies))
+
+    @property
+    def columns(self) -> list[str]:
+        """Names of the entries of `scores`."""
+        quantities = ["return", "episode_length_mean", *(f"{result}_mean" for result in self.results), *self.metrics]
+        return [*(f"eval/{name}/{quantity}" for name in self.sides for quantity in quantities), "eval/score"]
 
     def scores(self, policies: Mapping[str, PolicyProtocol]) -> dict[str, float]:
         """Return the entries of the row of metrics of policies by name.

@@ -18,6 +18,10 @@ FILE = {
 }
 
 
+POLE = FILE["tasks"]["pole"]
+TAG = {"settings": {"env_id": "SimpleTag-v0"}}
+
+
 def read(tmp_path, changes=None, **options):
     path = tmp_path / "paper.yaml"
     path.write_text(format_config({**FILE, **(changes or {})}))
@@ -60,6 +64,9 @@ def test_leagues_are_algorithms(tmp_path):
     assert "total_steps" not in cell.settings  # shared settings of trainings are not a league's
     assert (cell.command, cell.total_steps, cell.trains_seeds_at_once) == ("league train", 0, False)
     assert cell.settings["iterations"] == 2
+    file["tasks"]["kuhn"]["opponents"] = "zoo:nobody"
+    with pytest.raises(ConfigError, match=r"psro on kuhn: .*nobody"):
+        read(tmp_path, file)
 
 
 def test_baselines_are_scores_of_other_programs(tmp_path):
@@ -93,6 +100,24 @@ def test_baselines_are_scores_of_other_programs(tmp_path):
         ({"tasks": {"pole": {"bounds": [1, 0]}}}, "tasks.pole: bounds: expected a lower and a higher score"),
         ({"cells": [{"task": "pole", "algorithm": "dqn"}]}, r"cells\[0\]: no algorithm named 'dqn'"),
         ({"cells": [{"task": "pole", "algorithm": "ppo"}] * 2}, r"cells\[1\]: expected every cell once"),
+        (
+            {"tasks": {"pole": {**POLE, "score": "eval/agnt/return"}}},
+            "score: .*'eval/agnt/return'; did you mean eval/agent",
+        ),
+        (
+            {"tasks": {"pole": {**POLE, "opponents": "cross_play"}}},
+            "opponents: all agents of CartPole-v1 share one policy",
+        ),
+        ({"tasks": {"pole": {**POLE, "opponents": "scripted"}}}, "all agents of CartPole-v1 share one policy"),
+        ({"tasks": {"tag": {**TAG, "opponents": "zoo:nobody"}}}, "ppo on tag: .*nobody"),
+        (
+            {"tasks": {"tag": {**TAG, "opponents": "out/runs/tag/dqn/seed-0"}}},
+            "ppo on tag: .*dqn/seed-0: expected a ch",
+        ),
+        (
+            {"tasks": {"tag": {**TAG, "opponents": "zoo:cartpole-ppo"}}},
+            "env_id: expected SimpleTag-v0, got CartPole-v1",
+        ),
         ({"algorithms": {"own": {"algorithm": "own_learner:Own"}}}, "add --allow-import own_learner if you trust it"),
     ],
 )

@@ -41,3 +41,28 @@ def test_improvement_counts_pairs_of_runs_and_half_of_ties():
     value, low, high = statistics.improvement({"a": SCORES["a"]}, {"a": np.array([0.2, 0.3])})
     assert value == pytest.approx((0.0 + 0.25 + 1.0 + 1.0) / 4)
     assert low <= value <= high
+
+
+def test_improvements_of_a_pair_mirror_each_other():
+    scores = {
+        "ppo": SCORES,
+        "a2c": {"a": np.array([0.1, 0.3, 0.5]), "b": np.array([0.4, 1.0, 1.5])},
+        "dqn": {"a": np.array([0.25, 2.5, 0.45]), "b": np.array([0.9, 1.1])},
+    }
+    estimates = statistics.improvements(scores)
+    assert list(estimates) == [(a, b) for a in scores for b in scores if a != b]
+    assert estimates["ppo", "dqn"] == statistics.improvement(scores["ppo"], scores["dqn"])
+    for (a, b), (value, low, high) in estimates.items():
+        assert low <= value <= high
+        assert (value, low, high) == pytest.approx([1.0 - x for x in np.array(estimates[b, a])[[0, 2, 1]]], abs=1e-15)
+    assert estimates["dqn", "ppo"][0] == pytest.approx(
+        statistics.improvement(scores["dqn"], scores["ppo"])[0], abs=1e-15
+    )
+
+
+def test_curve_is_of_the_steps_at_which_all_runs_have_a_score():
+    runs = [{30: 3.0, 10: 1.0, 20: 5.0}, {10: 3.0, 30: 3.0}, {10: 2.0, 30: 3.0, 40: 9.0}]
+    (first, last) = statistics.mean_curve(runs)
+    assert first == (10, *statistics.estimate(statistics.mean, {"": np.array([1.0, 3.0, 2.0])}))
+    assert last == (30, 3.0, 3.0, 3.0)
+    assert statistics.mean_curve([]) == []

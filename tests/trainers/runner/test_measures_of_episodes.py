@@ -138,6 +138,7 @@ def test_evaluations_have_the_results_of_their_episodes(engine, tmp_path):
     trainer.evaluator.metrics = {"share_above_3": lambda episodes: (episodes.returns > 3).double().mean(1)}
     trainer.run()
     row = {name: float(cell) for name, cell in read_rows(tmp_path / "metrics.csv")[-1].items() if cell}
+    assert {name for name in row if name.startswith("eval/")} == set(trainer.evaluator.columns)
     assert 2.0 * row["eval/climber/height_mean"] == pytest.approx(row["eval/climber/return"], rel=1e-6)
     assert 0.0 < row["eval/climber/is_high_mean"] < 1.0
     assert row["eval/climber/is_high_mean"] == pytest.approx(row["eval/climber/share_above_3"], rel=1e-6)
