@@ -27,7 +27,7 @@ from trainers.base.phase_timer import PhaseTimer
 from trainers.runner.trainer import Trainer
 
 LEARNERS = ("ppo", "appo", "mmd", "a2c", "impala", "pg")
-ON_POLICY = (*LEARNERS, "ippo", "mappo")  # these two are PPO with other defaults
+ON_POLICY = (*LEARNERS, "ippo", "mappo", "happo", "hatrpo")  # the first two of these are PPO with other defaults
 GRU, STATE = {"network": "gru"}, {"critic_input": "state"}
 
 
@@ -49,6 +49,7 @@ CASES = [
     # every on-policy algorithm, and every learner with every network and every input of the critic that it accepts
     *(("SimpleTag-v0", name, {}) for name in ON_POLICY),
     *(("SimpleTag-v0", name, GRU) for name in LEARNERS),
+    *(("SimpleTag-v0", name, GRU) for name in ("happo", "hatrpo")),
     *(("SimpleTag-v0", name, STATE) for name in ("ppo", "appo", "a2c")),
     ("SimpleTag-v0", "ppo", STATE | GRU),
     *(("TicTacToe-v0", name, cnn(2, 3, 3)) for name in LEARNERS),

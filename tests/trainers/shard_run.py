@@ -44,6 +44,8 @@ MORE_RUNS = {
     "deaths": ("TagContinuous-v0", TAG, "ppo", PPO),  # some agents leave early: valid rows differ between ranks
     "joint": ("SimpleTag-v0", TWO | BOX, "matd3", REPLAY | {"normalize_obs": True}),
     "critics": ("SimpleSpread-v0", {"max_cycles": 6}, "mappo", PPO),
+    "sequence": ("SimpleSpread-v0", SPREAD, "happo", PPO),
+    "regions": ("TagContinuous-v0", TAG, "hatrpo", SHORT),
     "pole": ("CartPole-v1", {}, "a2c", {"rollout_length": 8, "hidden_sizes": (16,), "normalize_advantage": True}),
     "recurrent": ("CartPole-v1", {}, "a2c", {"rollout_length": 8, "hidden_sizes": (16,), "network": "gru"}),
     "box": ("Pendulum-v1", {}, "ppo", PPO | {"rollout_length": 32}),

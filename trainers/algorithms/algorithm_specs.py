@@ -28,7 +28,8 @@ class AlgorithmSpec:
     """Settings implied by the name, which cannot be changed."""
     is_imitation: bool = False
     """Whether it learns from recorded episodes (`gpu-envs clone`): it has settings but no learner."""
-
+    sharing: str = "group"
+    """Parameter sharing of a training that sets none, see `TrainConfig.sharing`."""
     package: str = "trainers.algorithms."
     """Start of the module's full name."""
 
@@ -68,6 +69,22 @@ _ALL = (
     ),
     AlgorithmSpec(
         "mappo", "on_policy.ppo", "PPO", "multi-agent PPO: critics on the global state", {"critic_input": "state"}
+    ),
+    AlgorithmSpec(
+        "happo",
+        "on_policy.sequential.happo",
+        "HAPPO",
+        "heterogeneous-agent PPO: mappo that updates the agents' policies one after another",
+        {"critic_input": "state"},
+        sharing="agent",
+    ),
+    AlgorithmSpec(
+        "hatrpo",
+        "on_policy.sequential.hatrpo",
+        "HATRPO",
+        "heterogeneous-agent TRPO: a trust region for one policy after another",
+        {"critic_input": "state"},
+        sharing="agent",
     ),
     AlgorithmSpec(
         "appo", "on_policy.appo", "APPO", "asynchronous PPO: clipped objective, V-trace returns, target policy"

@@ -98,6 +98,17 @@ class SkipsUpdates(Protocol):
         ...
 
 
+@runtime_checkable
+class UpdatesInSequence(Protocol):
+    """Learner whose update depends on those of the policies that were updated before it, in a random order."""
+
+    factor: Tensor
+    """(T, E) product of the ratios of the policies updated before, set before `update`."""
+    ratio: Tensor
+    """(T, E) ratio of the probabilities of the policy's actions after the last update to those at sampling, multiplied
+    over its agents; 1 where none decided."""
+
+
 ACTING = ("act", "observe")
 """Methods of a learner that rollouts in kernels compute instead."""
 

@@ -62,8 +62,9 @@ class TrainConfig:
     """Random seed of environments and learners."""
     device: str = "cpu"
     """Device for training and simulation: "cpu", "cuda" or "cuda:<i>"."""
-    sharing: str = setting("group", choices=("group", "agent", "all"))
-    """Parameter sharing: one policy per "group", one per "agent", or one for "all" agents."""
+    sharing: str | None = setting(None, choices=("group", "agent", "all"))
+    """Parameter sharing: one policy per "group", one per "agent", or one for "all" agents.
+    None: "agent" with happo and hatrpo, else "group"."""
     policies: dict[str, str] = field(default_factory=dict)
     """Policy names by group or agent, which override `sharing`, such as {"adversary": "a", "agent_0": "b"}."""
     decide_every: dict[str, int] = field(default_factory=dict)
@@ -138,6 +139,8 @@ class TrainConfig:
         check_played("env", self.env)
         _check_two_level(self)
         algorithm = algorithm_specs.find(self.algorithm)
+        if self.sharing is None:
+            object.__setattr__(self, "sharing", algorithm.sharing)
         if self.learner is None:
             object.__setattr__(self, "learner", algorithm.settings())
         if not isinstance(self.learner, algorithm.config_type):
@@ -345,7 +348,7 @@ def members_by_policy(config: TrainConfig, core: Core) -> dict[str, list[str]]:
     names: dict[str, list[str]] = {}
     for group, rows in core.groups.items():
         agents = [core.possible_agents[row] for row in rows]
-        shared_name = {"group": group, "all": "shared"}.get(config.sharing)
+        shared_name = {"group": group, "all": "shared"}.get(config.sharing or "")
         policies = {agent: config.policies.get(group, shared_name or agent) for agent in agents}
         policies |= {agent: config.policies[agent] for agent in agents if agent in config.policies}
         if len(set(policies.values())) == 1:

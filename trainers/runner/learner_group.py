@@ -10,13 +10,14 @@ from torch import Tensor
 
 from gpu_envs.errors import ConfigError
 from gpu_envs.runtime.core import Core
-from trainers.algorithms.learner import SkipsUpdates
+from trainers.algorithms.learner import SkipsUpdates, UpdatesInSequence
 from trainers.algorithms.on_policy.kernel_engine import KernelEngine
 from trainers.base.gradients import LOCAL_REDUCER, GradientReducer
 from trainers.base.learner_spec import ENGINE_PARTS, EnginePart
+from trainers.base.random_streams import derive_seed
 from trainers.base.serialization import check_tensors
 from trainers.base.shard import Shard
-from trainers.base.state import State, select_prefix
+from trainers.base.state import State, restore_generator, select_prefix
 from trainers.config.train_config import TrainConfig, anneal_parameters, autocast
 from trainers.distributed.sharded_reducer import reducer_for
 from trainers.models.policy import Policy
@@ -26,6 +27,11 @@ from trainers.runner.kernel_rollout import reason_for_steps
 
 ENV_AXES = {"hidden_state": 0, "pending": 0, "carried": 0, "decisions": 0, "replay": 1}
 """Axis of the environments in the per-environment entries of a learner's state, by the first part of their names."""
+
+ORDER_STREAM = 1006
+"""Index of the random stream of the order of updates, see `derive_seed`; the first ones are of learners."""
+ORDER = "learners.order"
+"""Entry of the state with that stream."""
 
 
 class LearnerGroup:
@@ -68,6 +74,10 @@ class LearnerGroup:
         for name in config.learn_after:
             if not isinstance(self.assignments[name].learner, SkipsUpdates):
                 raise ConfigError(f"learn_after: expected an on-policy algorithm, got {config.algorithm!r}; use ppo")
+        self.order: torch.Generator | None = None
+        """Random stream of the order of updates, equal on all ranks; None: the order of `assignments`."""
+        if any(isinstance(assignment.learner, UpdatesInSequence) for assignment in self.assignments.values()):
+            self.order = torch.Generator().manual_seed(derive_seed(config.seed, ORDER_STREAM))
         if shard is not None:
             self.set_reducer(reducer_for(shard))
         if self.device.type == "cuda":
@@ -135,15 +145,8 @@ class LearnerGroup:
             ConfigError: A critic of states needs the state in which an episode was cut.
             DivergedError: Metrics or networks are not finite, see `check_finite_training`.
         """
-        metrics: dict[str, Tensor] = {}
         with autocast(self.config):
-            for name, assignment in self.assignments.items():
-                after = self.config.learn_after.get(name, 0)
-                learner = assignment.learner
-                if (iteration - 1) * self.config.rollout_steps < after and isinstance(learner, SkipsUpdates):
-                    learner.skip_update()
-                    continue
-                metrics |= {f"{name}/{key}": value for key, value in learner.update().items()}
+            metrics = self._update_learners((iteration - 1) * self.config.rollout_steps)
         rollouts = [assignment.learner.rollout for assignment in self.assignments.values()]
         nets = {name: assignment.learner.net for name, assignment in self.assignments.items()}
         magnitudes = [largest_magnitude(net).to(self.device) for net in nets.values()]
@@ -157,6 +160,28 @@ class LearnerGroup:
         check_finite_training(iteration, row, nets, values[: len(nets)], last_saved)
         return row
 
+    def _update_learners(self, steps: int) -> dict[str, Tensor]:
+        """Update the learners after a number of environment steps, in random order if each must know those before.
+
+        Returns:
+            Metrics by "policy/metric", scalars on the device, in the order of `assignments`.
+        """
+        names, factor = list(self.assignments), torch.ones((), device=self.device)
+        results: dict[str, dict[str, Tensor]] = {name: {} for name in names}
+        if self.order is not None:
+            names = [names[i] for i in torch.randperm(len(names), generator=self.order).tolist()]
+        for name in names:
+            learner = self.assignments[name].learner
+            if steps < self.config.learn_after.get(name, 0) and isinstance(learner, SkipsUpdates):
+                learner.skip_update()
+            elif isinstance(learner, UpdatesInSequence):
+                learner.factor.copy_(factor)
+                results[name] = learner.update()
+                factor = factor * learner.ratio
+            else:
+                results[name] = learner.update()
+        return {f"{name}/{key}": value for name, result in results.items() for key, value in result.items()}
+
     def policies(self) -> dict[str, Policy]:
         """Return frozen copies of the current policies by name."""
         return {name: assignment.policy() for name, assignment in self.assignments.items()}
@@ -168,7 +193,7 @@ class LearnerGroup:
 
     def state_dict(self) -> State:
         """Return the state of all learners."""
-        state: State = {}
+        state: State = {} if self.order is None else {ORDER: self.order.get_state()}
         for name, assignment in self.assignments.items():
             state |= {f"learner.{name}.{key}": value for key, value in assignment.learner.state_dict().items()}
             if assignment.clock is not None:
@@ -190,6 +215,8 @@ class LearnerGroup:
                 else value
                 for name, value in state.items()
             }
+        if self.order is not None:
+            restore_generator(ORDER, self.order, state.get(ORDER))
         for name, assignment in self.assignments.items():
             tensors = select_prefix(state, f"learner.{name}.")
             assignment.learner.load_state_dict(tensors)

@@ -32,6 +32,9 @@ CASES = {
     "limit of the KL divergence": (
         "TagContinuous-v0", "ppo", SMALL_TAG, {**WHOLE, "num_epochs": 6, "target_kl": 1e-9},
     ),
+    "updates in sequence": ("TagContinuous-v0", "happo", SMALL_TAG, WHOLE),
+    "updates in sequence, recurrent": ("TagContinuous-v0", "happo", SMALL_TAG, {**WHOLE, "network": "gru"}),
+    "trust regions": ("TagContinuous-v0", "hatrpo", SMALL_TAG, WHOLE),
     "a2c": ("TagContinuous-v0", "a2c", SMALL_TAG, {"rollout_length": 16}),
     "a2c in turns": ("TicTacToe-v0", "a2c", {}, {"rollout_length": 16}),
     "impala": ("TagContinuous-v0", "impala", SMALL_TAG, {"rollout_length": 16}),
