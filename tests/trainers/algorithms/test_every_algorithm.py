@@ -44,7 +44,7 @@ def trained(tmp_path_factory):
     def run(name: str):
         if name not in runs:
             runs[name] = tmp_path_factory.mktemp(name) / "run"
-            Trainer(config_of(name), runs[name]).run()
+            Trainer(config_of(name, sharing="group"), runs[name]).run()
         return runs[name]
 
     return run
@@ -62,7 +62,8 @@ def test_checkpoints_can_be_evaluated_exported_and_used_as_opponents(name, train
     assert (tmp_path / "policy.pt2").exists()
     policy = load_policy(run, "adversary")
     assert policy.act(torch.zeros(2, 3, policy.obs_width), greedy=True).shape[:2] == (2, 3)
-    config = config_of(name, eval_episodes=4, eval_opponents=str(checkpoint.find(run)), total_steps=64)
+    opponents = {"eval_episodes": 4, "eval_opponents": str(checkpoint.find(run))}
+    config = config_of(name, sharing="group", total_steps=64, **opponents)
     Trainer(config, tmp_path / "against").run()
 
 

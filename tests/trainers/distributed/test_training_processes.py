@@ -82,9 +82,13 @@ def assert_near(expected, actual, label=""):
         assert torch.equal(expected, actual), label
 
 
-def test_ranks_as_threads_learn_the_same_weights_as_one_process(monkeypatch):
+@pytest.mark.parametrize(
+    ("run", "policy", "gradient_steps"),
+    [("spread", "agent", {6.0, 9.0}), ("sequence", "agent_0", {6.0}), ("regions", "runner_0", {16.0})],
+)
+def test_ranks_as_threads_learn_the_same_weights_as_one_process(run, policy, gradient_steps, monkeypatch):
     """Without processes, which take seconds to start: rollouts, metrics and weights; some updates stop early."""
-    settings, together = config("spread"), Together(2)
+    settings, together = config(run), Together(2)
     for module in (shard_module, sharded_reducer):
         monkeypatch.setattr(module, "all_reduce_sum", together.total)
 
@@ -93,7 +97,7 @@ def test_ranks_as_threads_learn_the_same_weights_as_one_process(monkeypatch):
         return Collector(settings, core, LearnerGroup(settings, core, shard=shard))
 
     alone, *ranks = (collector(Shard.split(*share, WORLDS)) for share in ((0, 1), (0, 2), (1, 2)))
-    learners = [worker.learners.assignments["agent"].learner for worker in (alone, *ranks)]
+    learners = [worker.learners.assignments[policy].learner for worker in (alone, *ranks)]
     initial = {name: tensor.clone() for name, tensor in learners[0].net.state_dict().items()}
     steps = set()
     for update in range(1, ITERATIONS + 1):
@@ -105,13 +109,13 @@ def test_ranks_as_threads_learn_the_same_weights_as_one_process(monkeypatch):
         expected = alone.learners.update(update, str)
         for row in together.map(lambda worker, update=update: worker.learners.update(update, str), ranks):
             assert row == pytest.approx(expected, rel=1e-3, abs=1e-4)
-        steps.add(expected["agent/gradient_steps"])
+        steps.add(expected[f"{policy}/gradient_steps"])
     reference, *parts = (learner.net.state_dict() for learner in learners)
     assert max((reference[name] - initial[name]).abs().max() for name in reference if "weight" in name) > 1e-3
     for name, tensor in reference.items():
         assert_near(tensor, parts[0][name], name)
         assert torch.equal(parts[0][name], parts[1][name]), name
-    assert steps == {6.0, 9.0}
+    assert steps == gradient_steps
 
 
 def test_ranks_as_threads_average_the_results_of_the_episodes_of_all_worlds(monkeypatch):
