@@ -29,6 +29,8 @@ if TYPE_CHECKING:
     from trainers.algorithms.on_policy.mmd import MMD, MMDConfig
     from trainers.algorithms.on_policy.pg import PG, PGConfig
     from trainers.algorithms.on_policy.ppo import PPO, PPOConfig
+    from trainers.algorithms.on_policy.sequential.happo import HAPPO, HAPPOConfig
+    from trainers.algorithms.on_policy.sequential.hatrpo import HATRPO, HATRPOConfig
     from trainers.config.presets import preset
     from trainers.config.train_config import TrainConfig
     from trainers.evaluation.cross_play import cross_play
@@ -47,6 +49,8 @@ __all__ = [
     "A2C",
     "APPO",
     "DQN",
+    "HAPPO",
+    "HATRPO",
     "IMPALA",
     "MADDPG",
     "MASAC",
@@ -62,6 +66,8 @@ __all__ = [
     "Collector",
     "DQNConfig",
     "FinishedEpisodes",
+    "HAPPOConfig",
+    "HATRPOConfig",
     "IMPALAConfig",
     "Learner",
     "LearnerGroup",

@@ -43,8 +43,7 @@ def title(task: TrainingTask) -> str:
 
 def family_of(task: TrainingTask) -> str:
     """Return the family of the algorithm of a task: the name of its module, which its variants share."""
-    name = algorithm_of(task)
-    return "sac" if name == "masac" else find(name).module.rpartition(".")[2]
+    return find(algorithm_of(task)).family
 
 
 def write(results: dict[str, Any], tasks: Sequence[TrainingTask]) -> None:

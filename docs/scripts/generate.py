@@ -114,7 +114,7 @@ def family(module: str) -> str:
 
     rows = []
     for name, algorithm in {**ALGORITHMS, **IMITATION}.items():
-        if module in (algorithm.module.rpartition(".")[2], "sac" if name == "masac" else ""):
+        if module == algorithm.family:
             path = f"trainers/algorithms/{algorithm.module.replace('.', '/')}.py"
             rows.append((f"`{name}`", algorithm.summary, f"[{Path(path).name}](../../{path})"))
     assert rows, f"no algorithm in a module {module}"

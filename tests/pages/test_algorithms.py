@@ -9,9 +9,7 @@ from docs.scripts import generate
 from trainers.algorithms.algorithm_specs import ALGORITHMS, IMITATION, find
 
 PAGES = Path(__file__).parents[2] / "docs" / "algorithms"
-FAMILIES = sorted(
-    {entry.module.rpartition(".")[2] for entry in (*ALGORITHMS.values(), *IMITATION.values())} - {"masac"}
-)
+FAMILIES = sorted({entry.family for entry in (*ALGORITHMS.values(), *IMITATION.values())})
 HEADINGS = ["Equation", "Source", "Learning curves", "Settings"]
 
 

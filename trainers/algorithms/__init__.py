@@ -19,12 +19,16 @@ if TYPE_CHECKING:
     from trainers.algorithms.on_policy.impala import IMPALA, IMPALAConfig
     from trainers.algorithms.on_policy.pg import PG, PGConfig
     from trainers.algorithms.on_policy.ppo import PPO, PPOConfig
+    from trainers.algorithms.on_policy.sequential.happo import HAPPO, HAPPOConfig
+    from trainers.algorithms.on_policy.sequential.hatrpo import HATRPO, HATRPOConfig
 
 __all__ = [
     "A2C",
     "ALGORITHMS",
     "APPO",
     "DQN",
+    "HAPPO",
+    "HATRPO",
     "IMPALA",
     "MADDPG",
     "MASAC",
@@ -38,6 +42,8 @@ __all__ = [
     "AlgorithmSpec",
     "BCConfig",
     "DQNConfig",
+    "HAPPOConfig",
+    "HATRPOConfig",
     "IMPALAConfig",
     "Learner",
     "MADDPGConfig",

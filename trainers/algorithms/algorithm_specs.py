@@ -34,6 +34,12 @@ class AlgorithmSpec:
     """Start of the module's full name."""
 
     @property
+    def family(self) -> str:
+        """Name of its page in the documentation: its module, or that of the algorithm it varies."""
+        module = self.module.rpartition(".")[2]
+        return {"masac": "sac", "hatrpo": "happo"}.get(module, module)
+
+    @property
     def config_type(self) -> type[Any]:
         """Dataclass of the settings."""
         return getattr(importlib.import_module(self.package + self.module), f"{self.learner}Config")

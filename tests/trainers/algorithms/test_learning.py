@@ -3,13 +3,15 @@
 import dataclasses
 import time
 
+import numpy as np
 import pytest
 import torch
 from chance import passes_with_one
 
+from trainers.algorithms import algorithm_specs
 from trainers.algorithms.on_policy.ppo import PPOConfig
 from trainers.config.presets import preset
-from trainers.config.train_config import make_eval_core
+from trainers.config.train_config import TrainConfig, make_eval_core
 from trainers.evaluation.policy_evaluation import estimate, evaluate_policies
 from trainers.evaluation.scripted_policies import DeafListener
 from trainers.runner.trainer import Trainer
@@ -161,6 +163,33 @@ def test_mappo_preset_covers_landmarks_in_simple_spread(tmp_path):
     core, policies = train_preset(tmp_path, "SimpleSpread-v0", "mappo", total_steps=250_000)
     earned = evaluate_policies(core, policies, seed=1).returns["agent"]
     assert least(earned) >= -59.5, earned
+
+
+def halves_game(players):
+    """Return payoffs: 1 for all if the first half of the players choose alike and the others the other action."""
+    first = (0,) * (players // 2) + (1,) * (players // 2)
+    payoff = np.zeros((*[2] * players, players))
+    payoff[first] = payoff[first[::-1]] = 1.0
+    return payoff.tolist()
+
+
+@pytest.mark.parametrize(("algorithm", "sharing"), [("happo", None), ("hatrpo", None), ("mappo", "all")])
+def test_policies_in_sequence_exceed_the_bound_of_a_shared_policy(algorithm, sharing, tmp_path):
+    """Kuba et al. 2022, proposition 1: a shared policy earns at most 2 / 2^n of the optimum 1; n = 4 players here."""
+    learner = algorithm_specs.find(algorithm).settings(rollout_length=8, hidden_sizes=(16,), learning_rate=3e-3)
+    config = TrainConfig(
+        "MatrixGame-v0", {"payoff": halves_game(4), "num_repetitions": 1}, algorithm=algorithm, sharing=sharing,
+        num_envs=32, total_steps=8192, eval_episodes=0, num_threads=1, learner=learner,
+    )  # fmt: skip
+    trainer = Trainer(config, tmp_path)
+    trainer.run()
+    policies = {name: assignment.policy() for name, assignment in trainer.assignments.items()}
+    returns = evaluate_policies(make_eval_core(config, 4 * EPISODES, seed=1234), policies, seed=1).agent_returns
+    earned = returns[trainer.core.possible_agents[0]]
+    if sharing == "all":
+        assert least(earned) <= 2 / 2**4, earned
+    else:
+        assert least(earned) >= 0.95, earned
 
 
 def test_maddpg_preset_learns_to_communicate(tmp_path):
