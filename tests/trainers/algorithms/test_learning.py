@@ -183,7 +183,7 @@ def test_policies_in_sequence_exceed_the_bound_of_a_shared_policy(algorithm, sha
     )  # fmt: skip
     trainer = Trainer(config, tmp_path)
     trainer.run()
-    policies = {name: assignment.policy() for name, assignment in trainer.assignments.items()}
+    policies = {name: seat.policy() for seat in trainer.assignments.values() for name in seat.members}
     returns = evaluate_policies(make_eval_core(config, 4 * EPISODES, seed=1234), policies, seed=1).agent_returns
     earned = returns[trainer.core.possible_agents[0]]
     if sharing == "all":

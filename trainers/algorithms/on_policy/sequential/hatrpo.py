@@ -107,11 +107,9 @@ class HATRPO(SequentialLearner):
 
     def _move_policy(self, batch: dict[str, Tensor], divisor: Divisor) -> dict[str, Tensor]:
         """Take the first step of the line search that is accepted, or none; return metrics, scalars."""
-        c, parameters = self.config, self.policy_parameters
-        measure = self._measures(batch, divisor)
+        c, parameters, measure = self.config, self.policy_parameters, self._measures(batch, divisor)
         with sdpa_kernel(SDPBackend.MATH):  # the form of attention that has second derivatives
-            first = measure()
-            gradient, hessian = self._derivatives(first[0], first[1])
+            gradient, hessian = self._derivatives(*(first := measure())[:2])
             direction = conjugate_gradient(hessian, gradient, c.cg_step)
             curvature = direction @ hessian(direction)
         step = direction * torch.sqrt(2.0 * c.kl_threshold / curvature.clamp(min=1e-20))
