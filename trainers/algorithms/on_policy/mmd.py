@@ -30,7 +30,7 @@ class MMDConfig(PPOConfig):
 
     kl_coef: float = setting(0.1, ge=0)
     """Weight of the KL divergence to the old policy, 1 / eta in the source. Raise it for smaller steps."""
-    magnet_coef: float = setting(0.05, ge=0)
+    magnet_coef: float = setting(0.2, ge=0)
     """Weight of the KL divergence to the magnet at the start, alpha in the source. Raise it if policies cycle."""
     magnet_coef_final: float = setting(0.05, ge=0)
     """Weight of the KL divergence to the magnet after `total_steps`, reached along `schedule`."""
