@@ -46,6 +46,8 @@ MORE_RUNS = {
     "critics": ("SimpleSpread-v0", {"max_cycles": 6}, "mappo", PPO),
     "sequence": ("SimpleSpread-v0", SPREAD, "happo", PPO),
     "regions": ("TagContinuous-v0", TAG, "hatrpo", SHORT),
+    "magnet": ("TagContinuous-v0", TAG, "mmd", PPO),
+    "duplex": ("SimpleSpread-v0", SPREAD, "qplex", GRU),
     "pole": ("CartPole-v1", {}, "a2c", {"rollout_length": 8, "hidden_sizes": (16,), "normalize_advantage": True}),
     "recurrent": ("CartPole-v1", {}, "a2c", {"rollout_length": 8, "hidden_sizes": (16,), "network": "gru"}),
     "box": ("Pendulum-v1", {}, "ppo", PPO | {"rollout_length": 32}),

@@ -17,6 +17,7 @@ if TYPE_CHECKING:
     from trainers.algorithms.on_policy.a2c import A2C, A2CConfig
     from trainers.algorithms.on_policy.appo import APPO, APPOConfig
     from trainers.algorithms.on_policy.impala import IMPALA, IMPALAConfig
+    from trainers.algorithms.on_policy.mmd import MMD, MMDConfig
     from trainers.algorithms.on_policy.pg import PG, PGConfig
     from trainers.algorithms.on_policy.ppo import PPO, PPOConfig
     from trainers.algorithms.on_policy.sequential.happo import HAPPO, HAPPOConfig
@@ -32,6 +33,7 @@ __all__ = [
     "IMPALA",
     "MADDPG",
     "MASAC",
+    "MMD",
     "PG",
     "PPO",
     "QMIX",
@@ -48,6 +50,7 @@ __all__ = [
     "Learner",
     "MADDPGConfig",
     "MASACConfig",
+    "MMDConfig",
     "PGConfig",
     "PPOConfig",
     "QMIXConfig",

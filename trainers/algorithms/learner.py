@@ -100,10 +100,10 @@ class SkipsUpdates(Protocol):
 
 @runtime_checkable
 class UpdatesInSequence(Protocol):
-    """Learner whose update depends on those of the policies that were updated before it, in a random order."""
+    """Learner that takes account of updates of other policies. The policies are updated in a random order."""
 
     factor: Tensor
-    """(T, E) product of the ratios of the policies updated before, set before `update`."""
+    """(T, E) product of the ratios of the policies of its team that were updated before, set before `update`."""
     ratio: Tensor
     """(T, E) ratio of the probabilities of the policy's actions after the last update to those at sampling, multiplied
     over its agents; 1 where none decided."""

@@ -19,9 +19,9 @@ from gpu_envs.errors import ConfigError
 from gpu_envs.runtime.kernels import available_cores
 from gpu_envs.utils.paths import check_folder
 from gpu_envs.utils.progress import Progress
-from trainers.base.serialization import read_json, read_record, write_json
+from trainers.base.serialization import check_fields, read_json, read_record, write_json
 from trainers.experiments.grid import CROSS_PLAY, SETTINGS, Cell, Grid
-from trainers.experiments.part import FINAL, TRAINED, Part, scores_in
+from trainers.experiments.part import FINAL, SCORES, TRAINED, Part, scores_in
 from trainers.experiments.report import COLUMNS, frame_of, write_report
 from trainers.runner.signals import signals
 from trainers.storage import checkpoint, run_folder, seed_metrics
@@ -90,7 +90,7 @@ class Experiment:
             Messages about the cells that have failed, by their names.
 
         Raises:
-            ConfigError: The folder holds other cells or another run, or an argument is invalid.
+            ConfigError: The folder holds other cells or another run, or opponents, a score or an argument is invalid.
             KeyboardInterrupt: A signal has ended the experiment.
         """
         if executor not in EXECUTORS:
@@ -98,6 +98,9 @@ class Experiment:
         check_folder(self.run_dir)
         run_folder.check_kind(self.run_dir, "experiment")
         self.check_same_cells()
+        for cell in self.grid.cells:
+            if not (self.run_dir / cell.path / SETTINGS).is_file():
+                self.grid.check_evaluation(cell)
         self.run_dir.mkdir(parents=True, exist_ok=True)
         with FolderLock(self.run_dir):
             self.grid.copy_to(self.run_dir)
@@ -144,7 +147,7 @@ class Experiment:
     def _other_protocol(self, cell: Cell) -> list[str]:
         """Return the differences of the protocol from that of the final evaluations of a cell."""
         files = [self.run_dir / cell.run_of(seed) / self._final_file(cell) for seed in self.grid.seeds]
-        records = [read_json(file) for file in files if file.is_file()]
+        records = [check_fields(str(file), read_json(file), SCORES) for file in files if file.is_file()]
         protocol = {"episodes": self.grid.evaluation.last_episodes, "greedy": self.grid.evaluation.greedy}
         if self.grid.tasks[cell.task].opponents != CROSS_PLAY:
             protocol["opponents"] = self.grid.tasks[cell.task].opponents

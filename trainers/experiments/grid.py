@@ -151,6 +151,31 @@ class Grid:
         with _errors_of(path):
             return _grid(values, path, [word for module in allow_import for word in ("--allow-import", module)])
 
+    def check_evaluation(self, cell: Cell) -> None:
+        """Check that opponents and score of a cell's task fit its environment.
+
+        The score of a league is not checked, because its environment names the policies when it is exported.
+
+        Raises:
+            ConfigError: They do not, or the opponents do not exist.
+        """
+        task = self.tasks[cell.task]
+        with _errors_of(str(cell)):
+            if cell.command != "train":
+                if task.opponents not in ("random", SCRIPTED, CROSS_PLAY):
+                    checkpoint.find(Path(task.opponents))
+                return
+            names = {option.name for option in dataclasses.fields(TrainConfig)}
+            recorded = TrainConfig.from_json({name: value for name, value in cell.settings.items() if name in names})
+            config = dataclasses.replace(recorded, device="cpu", env_workers=1)
+            with contextlib.closing(make_train_core(config, 1, config.seed)) as core:
+                sides = {name: tuple(members) for name, members in members_by_policy(config, core).items()}
+                if task.opponents == CROSS_PLAY and len(sides) == 1:
+                    raise ConfigError(f"opponents: all agents of {core.id} share one policy; leave {CROSS_PLAY} out")
+                columns = TrainingEvaluator(config, core, sides).columns
+            if task.score not in columns:
+                raise ConfigError(f"score: {unknown_name_message('column', task.score, columns)}")
+
     def copy_to(self, folder: Path) -> None:
         """Write the file and the scores of baselines into the folder of an experiment, where `read` finds them."""
         for name, tasks in self.baselines.items():
@@ -204,7 +229,6 @@ def _grid(values: Mapping[str, Any], path: Path, imports: Sequence[str]) -> Grid
                 continue
             with _errors_of(str(cell)):
                 expanded = _expanded(command, settings, task.opponents, protocol, imports)
-                _check_evaluation(command, expanded, task)
             cells.append(dataclasses.replace(cell, settings=expanded))
     if not cells:
         raise ConfigError("cells: expected one that is not skipped, got none")
@@ -218,27 +242,6 @@ def _grid(values: Mapping[str, Any], path: Path, imports: Sequence[str]) -> Grid
         if task.opponents == CROSS_PLAY and sum(cell.task == name for cell in cells) < 2:
             raise ConfigError(f"tasks.{name}: opponents: expected two algorithms or more for cross_play, got one")
     return Grid(tasks, tuple(cells), _seeds(values.get("seeds", 10)), protocol, baselines, path.read_text("utf-8"))
-
-
-def _check_evaluation(command: str, settings: Mapping[str, Any], task: ExperimentTask) -> None:
-    """Raise GpuEnvsError if the opponents of a task cannot play in a cell, or the cell has no such score.
-
-    The score of a league is not checked, because its environment names the policies when it is exported.
-    """
-    if command != "train":
-        if task.opponents not in ("random", SCRIPTED, CROSS_PLAY):
-            checkpoint.find(Path(task.opponents))
-        return
-    names = {option.name for option in dataclasses.fields(TrainConfig)}
-    recorded = TrainConfig.from_json({name: value for name, value in settings.items() if name in names})
-    config = dataclasses.replace(recorded, device="cpu", env_workers=1)
-    with contextlib.closing(make_train_core(config, 1, config.seed)) as core:
-        sides = {name: tuple(members) for name, members in members_by_policy(config, core).items()}
-        if task.opponents == CROSS_PLAY and len(sides) == 1:
-            raise ConfigError(f"opponents: all agents of {core.id} share one policy; leave {CROSS_PLAY} out")
-        columns = TrainingEvaluator(config, core, sides).columns
-    if task.score not in columns:
-        raise ConfigError(f"score: {unknown_name_message('column', task.score, columns)}")
 
 
 def _recorded(file: Path) -> dict[str, Any]:

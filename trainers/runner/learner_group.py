@@ -12,6 +12,7 @@ from gpu_envs.errors import ConfigError
 from gpu_envs.runtime.core import Core
 from trainers.algorithms.learner import SkipsUpdates, UpdatesInSequence
 from trainers.algorithms.on_policy.kernel_engine import KernelEngine
+from trainers.base.agent_group import agent_rows_of
 from trainers.base.gradients import LOCAL_REDUCER, GradientReducer
 from trainers.base.learner_spec import ENGINE_PARTS, EnginePart
 from trainers.base.random_streams import derive_seed
@@ -161,12 +162,14 @@ class LearnerGroup:
         return row
 
     def _update_learners(self, steps: int) -> dict[str, Tensor]:
-        """Update the learners after a number of environment steps, in random order if each must know those before.
+        """Update the learners after a number of environment steps; those in sequence in a random order.
+
+        The ratios of a policy are factors for the later policies of its team, whose agents have the same roles.
 
         Returns:
             Metrics by "policy/metric", scalars on the device, in the order of `assignments`.
         """
-        names, factor = list(self.assignments), torch.ones((), device=self.device)
+        names, factors = list(self.assignments), dict[frozenset[str], Tensor]()
         results: dict[str, dict[str, Tensor]] = {name: {} for name in names}
         if self.order is not None:
             names = [names[i] for i in torch.randperm(len(names), generator=self.order).tolist()]
@@ -175,12 +178,22 @@ class LearnerGroup:
             if steps < self.config.learn_after.get(name, 0) and isinstance(learner, SkipsUpdates):
                 learner.skip_update()
             elif isinstance(learner, UpdatesInSequence):
+                team = self._roles_of(name)
+                factor = factors.get(team, torch.ones((), device=self.device))
                 learner.factor.copy_(factor)
                 results[name] = learner.update()
-                factor = factor * learner.ratio
+                factors[team] = factor * learner.ratio
             else:
                 results[name] = learner.update()
         return {f"{name}/{key}": value for name, result in results.items() for key, value in result.items()}
+
+    def _roles_of(self, name: str) -> frozenset[str]:
+        """Return the roles that a policy plays; none if all agents cooperate."""
+        rows = set(agent_rows_of(self.core, self.assignments[name].members))
+        roles = self.core.definition.roles
+        return frozenset(
+            role for role, members in roles.items() if rows.intersection(agent_rows_of(self.core, members))
+        )
 
     def policies(self) -> dict[str, Policy]:
         """Return frozen copies of the current policies by name."""

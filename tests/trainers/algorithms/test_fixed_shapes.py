@@ -35,6 +35,8 @@ CASES = {
     "updates in sequence": ("TagContinuous-v0", "happo", SMALL_TAG, WHOLE),
     "updates in sequence, recurrent": ("TagContinuous-v0", "happo", SMALL_TAG, {**WHOLE, "network": "gru"}),
     "trust regions": ("TagContinuous-v0", "hatrpo", SMALL_TAG, WHOLE),
+    "mmd": ("TagContinuous-v0", "mmd", SMALL_TAG, WHOLE),
+    "mmd, recurrent": ("TagContinuous-v0", "mmd", SMALL_TAG, {**WHOLE, "network": "gru"}),
     "a2c": ("TagContinuous-v0", "a2c", SMALL_TAG, {"rollout_length": 16}),
     "a2c in turns": ("TicTacToe-v0", "a2c", {}, {"rollout_length": 16}),
     "impala": ("TagContinuous-v0", "impala", SMALL_TAG, {"rollout_length": 16}),

@@ -1,4 +1,4 @@
-"""MMD: the closed form of its update, the old policy and the magnet, and Kuhn poker's exact NashConv."""
+"""MMD: the closed form of its update, the old policy and the magnet."""
 
 import pytest
 import torch

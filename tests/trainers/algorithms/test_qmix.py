@@ -172,6 +172,21 @@ def test_illegal_next_actions_have_no_value_and_cut_steps_are_unknown():
     assert learner.replay.buffers["next_mask"][:32].float().mean() == pytest.approx(2 / 3)
 
 
+def test_qplex_takes_the_best_legal_action_of_each_step():
+    core = Identity(4, "discrete", limit=4, masked=True)
+    learner = learner_for(core, "qplex")
+    drive(core, learner, 4)
+    mask, next_mask, starts = (learner.replay.buffers[name][:32] for name in ("mask", "next_mask", "episode_starts"))
+    assert torch.equal(mask[1:][~starts[1:]], next_mask[:-1][~starts[1:]])
+    values, seen = torch.tensor([5.0, 1.0, 3.0]).expand(1, 1, 3, 3), []
+    alive, legal = torch.tensor([[[True, True, False]]]), torch.tensor([[[[False, True, True]] * 3]])
+    batch = {"mask": legal, "state": torch.zeros(1, 1, learner.state_width)}
+    learner._team_value(lambda *x: seen.extend(x) or x[0], values, torch.tensor([[[1, 2, 1]]]), alive, batch, "")
+    value, best, action, _ = seen
+    assert (value.tolist(), best.tolist()) == ([[[1.0, 3.0, 0.0]]], [[[3.0, 3.0, 0.0]]])
+    assert action.int().tolist() == [[[[0, 1, 0], [0, 0, 1], [0, 0, 0]]]]
+
+
 def test_truncation_uses_the_state_before_the_next_episode():
     core = Identity(2, limit=4)
     learner = learner_for(core)
@@ -186,12 +201,13 @@ def test_truncation_uses_the_state_before_the_next_episode():
 # ---------------------------------------------------------------- isolation of invalid rows
 
 
+@pytest.mark.parametrize("kind", ["qmix", "qplex"])
 @pytest.mark.parametrize("body", ["mlp", "gru"])
 @pytest.mark.parametrize("poison", [1e9, float("nan")])
-def test_dead_agents_do_not_change_losses_or_statistics(poison, body):
+def test_dead_agents_do_not_change_losses_or_statistics(poison, body, kind):
     results = []
     for value in (None, poison):
-        learner = learner_for(Corridor(8), learning_starts=0, **(GRU if body == "gru" else {}))
+        learner = learner_for(Corridor(8), kind, learning_starts=0, **(GRU if body == "gru" else {}))
         r, g = learner.rollout, torch.Generator().manual_seed(5)
         r.state = torch.zeros((9, 8, 14))
         r.final_state = torch.zeros((9, 8, 14))

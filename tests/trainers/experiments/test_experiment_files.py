@@ -6,6 +6,7 @@ import pytest
 
 from gpu_envs.cli.dispatch import main
 from gpu_envs.errors import ConfigError
+from trainers.experiments.experiment import Experiment
 from trainers.experiments.grid import Grid
 from trainers.storage.config_yaml import format_config
 
@@ -65,8 +66,9 @@ def test_leagues_are_algorithms(tmp_path):
     assert (cell.command, cell.total_steps, cell.trains_seeds_at_once) == ("league train", 0, False)
     assert cell.settings["iterations"] == 2
     file["tasks"]["kuhn"]["opponents"] = "zoo:nobody"
+    grid = read(tmp_path, file)
     with pytest.raises(ConfigError, match=r"psro on kuhn: .*nobody"):
-        read(tmp_path, file)
+        grid.check_evaluation(grid.cells[0])
 
 
 def test_baselines_are_scores_of_other_programs(tmp_path):
@@ -100,23 +102,10 @@ def test_baselines_are_scores_of_other_programs(tmp_path):
         ({"tasks": {"pole": {"bounds": [1, 0]}}}, "tasks.pole: bounds: expected a lower and a higher score"),
         ({"cells": [{"task": "pole", "algorithm": "dqn"}]}, r"cells\[0\]: no algorithm named 'dqn'"),
         ({"cells": [{"task": "pole", "algorithm": "ppo"}] * 2}, r"cells\[1\]: expected every cell once"),
-        (
-            {"tasks": {"pole": {**POLE, "score": "eval/agnt/return"}}},
-            "score: .*'eval/agnt/return'; did you mean eval/agent",
-        ),
-        (
-            {"tasks": {"pole": {**POLE, "opponents": "cross_play"}}},
-            "opponents: all agents of CartPole-v1 share one policy",
-        ),
-        ({"tasks": {"pole": {**POLE, "opponents": "scripted"}}}, "all agents of CartPole-v1 share one policy"),
         ({"tasks": {"tag": {**TAG, "opponents": "zoo:nobody"}}}, "ppo on tag: .*nobody"),
         (
             {"tasks": {"tag": {**TAG, "opponents": "out/runs/tag/dqn/seed-0"}}},
             "ppo on tag: .*dqn/seed-0: expected a ch",
-        ),
-        (
-            {"tasks": {"tag": {**TAG, "opponents": "zoo:cartpole-ppo"}}},
-            "env_id: expected SimpleTag-v0, got CartPole-v1",
         ),
         ({"algorithms": {"own": {"algorithm": "own_learner:Own"}}}, "add --allow-import own_learner if you trust it"),
     ],
@@ -126,6 +115,32 @@ def test_errors_of_files_are_one_line(tmp_path, changes, message):
         read(tmp_path, changes)
     assert "\n" not in str(error.value)
     assert str(error.value).startswith(str(tmp_path / "paper.yaml"))
+
+
+@pytest.mark.parametrize(
+    ("changes", "message"),
+    [
+        (
+            {"tasks": {"pole": {**POLE, "score": "eval/agnt/return"}}},
+            "score: .*'eval/agnt/return'; did you mean eval/agent",
+        ),
+        (
+            {"tasks": {"pole": {**POLE, "opponents": "cross_play"}}},
+            "opponents: all agents of CartPole-v1 share one policy",
+        ),
+        ({"tasks": {"pole": {**POLE, "opponents": "scripted"}}}, "all agents of CartPole-v1 share one policy"),
+        (
+            {"tasks": {"tag": {**TAG, "opponents": "zoo:cartpole-ppo"}}},
+            "env_id: expected SimpleTag-v0, got CartPole-v1",
+        ),
+    ],
+)
+def test_opponents_and_scores_are_checked_before_anything_trains(tmp_path, changes, message):
+    read(tmp_path, changes)
+    with pytest.raises(ConfigError, match=message) as error:
+        Experiment(tmp_path / "paper.yaml", tmp_path / "out").run()
+    assert "\n" not in str(error.value)
+    assert not (tmp_path / "out").exists()
 
 
 def test_example_file_is_valid_and_not_overwritten(tmp_path, capsys):

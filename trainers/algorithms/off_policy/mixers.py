@@ -91,7 +91,7 @@ class QPLEXMixer(nn.Module):
         """Mix values and advantages."""
         weight = self.weight(state).abs() + 1e-10
         advantage = (weight * (value - best)).detach()
-        values = weight * value + self.bias(state)  # V_i + A_i
+        values = weight * value + self.bias(state) * action.sum(-1)  # V_i + A_i; an agent without an action adds 0
         team = (values + (self.advantage_weight(action, state) - 1.0) * advantage).sum(-1)
         return team.to(state.dtype)  # autocast returns bfloat16
 

@@ -8,6 +8,7 @@ if TYPE_CHECKING:
     from trainers.algorithms.on_policy.a2c import A2C, A2CConfig
     from trainers.algorithms.on_policy.appo import APPO, APPOConfig
     from trainers.algorithms.on_policy.impala import IMPALA, IMPALAConfig
+    from trainers.algorithms.on_policy.mmd import MMD, MMDConfig
     from trainers.algorithms.on_policy.pg import PG, PGConfig
     from trainers.algorithms.on_policy.ppo import PPO, PPOConfig
 
@@ -15,11 +16,13 @@ __all__ = [
     "A2C",
     "APPO",
     "IMPALA",
+    "MMD",
     "PG",
     "PPO",
     "A2CConfig",
     "APPOConfig",
     "IMPALAConfig",
+    "MMDConfig",
     "PGConfig",
     "PPOConfig",
 ]

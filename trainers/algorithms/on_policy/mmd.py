@@ -5,9 +5,10 @@ arXiv 2206.05825. Without function approximation an update is
 
     pi_next = argmax_pi E_pi[A] - alpha KL(pi || magnet) - KL(pi || pi_old) / eta,
 
-whose solution is proportional to (pi_old * magnet^(alpha eta) * exp(eta A))^(1 / (1 + alpha eta)). With a magnet that
-rests, self-play converges to a quantal response equilibrium; one that follows the policy leads to a Nash equilibrium.
-Here the gradient steps of PPO approximate it, with its clipped ratio as in the source.
+whose solution is proportional to (pi_old * magnet^(alpha eta) * exp(eta A))^(1 / (1 + alpha eta)). With exact updates,
+a small enough eta and a magnet that rests, self-play converges to a quantal response equilibrium. A magnet that follows
+the policy approached Nash equilibria in the source's experiments. Here the gradient steps of PPO approximate the
+update, with its clipped ratio.
 """
 
 from __future__ import annotations
@@ -36,7 +37,8 @@ class MMDConfig(PPOConfig):
     """Weight of the KL divergence to the magnet after `total_steps`, reached along `schedule`."""
     magnet_tau: float = setting(0.02, ge=0, le=1)
     """Share of the way that the magnet's weights move towards those of the policy after an update, in [0, 1].
-    0: the magnet stays the initial policy, which is almost uniform."""
+    0: the magnet keeps the initial weights, whose policy is almost uniform. It sees observations as they are normalized
+    now, and with a GRU it starts from the hidden states of the present policy."""
     entropy_coef: float = setting(0.0, ge=0)
     """Weight of the entropy bonus at the start: a pull to the uniform policy, beside that to the magnet."""
     entropy_coef_final: float = setting(0.0, ge=0)

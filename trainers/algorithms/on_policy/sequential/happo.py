@@ -6,11 +6,12 @@ policy of i_m maximizes the clipped objective of PPO, with the advantage A of th
 
     M_m(s, a) = A(s, a) * prod_{j < m} pi_new^{i_j}(a^{i_j} | o^{i_j}) / pi_old^{i_j}(a^{i_j} | o^{i_j})
 
-This lets the return of all agents together never decrease, where simultaneous updates may spoil each other. As in the
-authors' code (HARL), advantages are normalized before the factor is applied, the factor is not clipped, and the ratios
-of an action's components are multiplied. Unlike there, every policy has a critic of its own, and the ratio of an agent
-that is dead or does not decide is 1. Agents that share a policy are one member of the order, and their ratios are
-multiplied.
+With exact advantages and small enough steps the return of all agents together never decreases, where simultaneous
+updates may spoil each other. As in the authors' code (HARL), advantages are normalized before the factor is applied,
+the factor is not clipped, and the ratios of an action's components are multiplied. Unlike there, every policy has a
+critic of its own, and the ratio of an agent that is dead, does not decide or has no known advantage is 1. Agents that
+share a policy are one member of the order, and their ratios are multiplied. Where agents compete, the factor is that of
+the policies with the same roles.
 """
 
 from __future__ import annotations

@@ -109,13 +109,14 @@ class HATRPO(SequentialLearner):
         """Take the first step of the line search that is accepted, or none; return metrics, scalars."""
         c, parameters, measure = self.config, self.policy_parameters, self._measures(batch, divisor)
         with sdpa_kernel(SDPBackend.MATH):  # the form of attention that has second derivatives
-            gradient, hessian = self._derivatives(*(first := measure())[:2])
+            measures = measure()
+            gradient, hessian = self._derivatives(measures[0], measures[1])
             direction = conjugate_gradient(hessian, gradient, c.cg_step)
             curvature = direction @ hessian(direction)
         step = direction * torch.sqrt(2.0 * c.kl_threshold / curvature.clamp(min=1e-20))
         predicted, start = gradient @ step, flatten(parameters).detach()
         chosen, accepted = start, torch.zeros((), dtype=torch.bool, device=self.device)
-        old_surrogate, _, entropy = self.reducer.mean(first.detach())
+        old_surrogate, _, entropy = self.reducer.mean(measures.detach())
         kl = improvement = torch.zeros((), device=self.device)
         with torch.no_grad():
             for number in range(c.ls_step):
@@ -124,9 +125,10 @@ class HATRPO(SequentialLearner):
                 assign(parameters, candidate)
                 surrogate, new_kl, _ = self.reducer.mean(measure())
                 rise = surrogate - old_surrogate
-                fits = (new_kl < c.kl_threshold) & (rise > 0) & (rise > c.accept_ratio * share * predicted) & ~accepted
-                chosen, accepted = torch.where(fits, candidate, chosen), accepted | fits
-                kl, improvement = torch.where(fits, new_kl, kl), torch.where(fits, rise, improvement)
+                is_enough = (rise > 0) & (rise > c.accept_ratio * share * predicted)
+                is_first = (new_kl < c.kl_threshold) & is_enough & ~accepted
+                chosen, accepted = torch.where(is_first, candidate, chosen), accepted | is_first
+                kl, improvement = torch.where(is_first, new_kl, kl), torch.where(is_first, rise, improvement)
             assign(parameters, chosen)
         metrics = {"kl": kl, "improvement": improvement, "accepted": accepted.float()}
         return metrics | {"policy_loss": -old_surrogate, "entropy": entropy}
