@@ -110,7 +110,7 @@ class Minibatch:
             if network.kind == "gaussian":
                 mean, log_std = outputs, self.layers(0)[-1].detach()
             else:
-                mean, log_std = head._split(outputs)
+                mean, log_std = head.gaussian(outputs)
             self.control = (mean + log_std.exp() * draw(stored, *network.sizes)).float()
         # Near the log-probability of a policy, so that ratios are inside and outside of the clip range.
         log_prob = self._evaluate(self.layers(0), torch.arange(stored))[0].detach()

@@ -359,7 +359,7 @@ class _ProcessPool:
             if self._stopped:
                 return ""
             cores = self._shares.pop()
-            process = start_part(part, cores)
+            process = _start_part(part, cores)
             self._processes.add(process)
         code = process.wait()
         with self._lock:
@@ -406,7 +406,7 @@ class _RayPool:
         self.stop()
 
 
-def start_part(part: Part, cores: Sequence[int] | None = None) -> subprocess.Popen[bytes]:
+def _start_part(part: Part, cores: Sequence[int] | None = None) -> subprocess.Popen[bytes]:
     """Start a process that works on a part, on these cores; its output goes to the log of the cell."""
     file = Path(part.folder) / f"part{part.name}.json"
     file.parent.mkdir(parents=True, exist_ok=True)
@@ -420,7 +420,7 @@ def start_part(part: Part, cores: Sequence[int] | None = None) -> subprocess.Pop
 def work_on(fields: dict[str, Any]) -> str:
     """Work on a part in a task of Ray, and return the message of its failure, or ""."""
     part = read_record(Part, "part", fields)
-    process = start_part(part)
+    process = _start_part(part)
     try:
         return failure_of(part, process.wait())
     except BaseException:  # the task is cancelled

@@ -139,7 +139,7 @@ def test_actions_in_a_box_follow_the_outputs(case):
     decided, outputs, _ = decisions(learner)
     code = learner.head.encode(learner.rollout.action[decided])[:, 0].double()
     if case == "box":
-        mean, log_std = (part[:, 0].double() for part in learner.head._split(outputs))
+        mean, log_std = (part[:, 0].double() for part in learner.head.gaussian(outputs))
         z = (torch.atanh(code) - mean) / log_std.exp()
         assert stats.kstest(z.numpy(), "norm").pvalue > 1e-4
     else:

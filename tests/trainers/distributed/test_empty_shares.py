@@ -30,6 +30,7 @@ RUNS = {
     "iql": ("SimpleSpread-v0", SPREAD, "iql", {}),
     "vdn": ("SimpleSpread-v0", SPREAD, "vdn", {"network": "gru", "window": 3, "burn_in": 1}),
     "qmix": ("SimpleSpread-v0", SPREAD, "qmix", {}),
+    "qplex": ("SimpleSpread-v0", SPREAD, "qplex", {}),
     "ddpg": ("Pendulum-v1", {}, "ddpg", {}),
     "td3": ("Pendulum-v1", {}, "td3", {}),
     "sac": ("Pendulum-v1", {}, "sac", {}),

@@ -152,7 +152,7 @@ def test_samples_of_gaussians_have_their_distribution(name):
     mask = torch.zeros(1, 1, dtype=torch.bool)
     log_std = outputs[0, size : 2 * size]
     if name == "tanh_gaussian":
-        log_std = network.torch_head()._split(outputs[:, : 2 * size])[1][0]
+        log_std = network.torch_head().gaussian(outputs[:, : 2 * size])[1][0]
     samples = drawn(minibatch, outputs, mask, False)
     z = ((samples - outputs[0, :size]) / log_std.exp()).double().numpy()
     for k in range(size):
