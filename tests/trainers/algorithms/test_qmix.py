@@ -98,8 +98,8 @@ def test_team_value_of_qplex_matches_hand_computation():
         assert (agent == 0) == (float(advantage.detach()) == 0.0)
     torch.testing.assert_close(team[0], expected)
     (slope,) = torch.autograd.grad(team.sum(), values)
-    taken = slope.gather(-1, action.unsqueeze(-1)).squeeze(-1)
-    torch.testing.assert_close(taken, mixer.weight(state).abs(), msg="lambda - 1 has no gradient for the values")
+    slopes = slope.gather(-1, action.unsqueeze(-1)).squeeze(-1)
+    torch.testing.assert_close(slopes, mixer.weight(state).abs(), msg="lambda - 1 has no gradient for the values")
 
 
 # ---------------------------------------------------------------- targets

@@ -190,9 +190,7 @@ def test_hessian_is_the_fisher_matrix_and_the_direction_its_exact_solution(tmp_p
     unit = torch.eye(len(gradient), dtype=torch.float64)
     damped = fisher + 0.1 * unit
     torch.testing.assert_close(torch.stack([hessian(row) for row in unit]), damped)
-    (expected,) = torch.autograd.grad(
-        (learner._measures(batch, None)()[0]), [list(learner.actor.parameters())[-1]], retain_graph=False
-    )
+    (expected,) = torch.autograd.grad(learner._measures(batch, None)()[0], [list(learner.actor.parameters())[-1]])
     torch.testing.assert_close(gradient[-len(expected) :], expected)
     direction = conjugate_gradient(hessian, gradient, 40)
     torch.testing.assert_close(direction, torch.linalg.solve(damped, gradient))
@@ -251,9 +249,10 @@ def test_trust_region_includes_the_deviation_of_a_gaussian(tmp_path):
 def test_other_networks_learn(algorithm, network, tmp_path):
     settings = algorithm_specs.find(algorithm).settings(**{**SMALL, "network": network})
     trainer = trainer_of("SimpleSpread-v0", settings, tmp_path, algorithm, total_steps=10_000)
-    before = flatten(trainer.assignments["agent_0"].learner.actor.parameters()).clone()
+    actor = trainer.assignments["agent_0"].learner.actor
+    initial = flatten(actor.parameters()).clone()
     trainer.iterate()
     trainer.log.close()
-    after = flatten(trainer.assignments["agent_0"].learner.actor.parameters())
-    assert not torch.equal(before, after)
-    assert bool(after.isfinite().all())
+    weights = flatten(actor.parameters())
+    assert not torch.equal(initial, weights)
+    assert bool(weights.isfinite().all())
