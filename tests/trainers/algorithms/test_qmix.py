@@ -23,7 +23,7 @@ def test_team_value_is_monotonic_in_agent_values():
     mixer = QMIXMixer(3, 5, 8, generator)
     values = torch.randn((100, 3), generator=generator, requires_grad=True)
     states = 3 * torch.randn((100, 5), generator=generator)
-    team = mixer(values, values, None, states)
+    team = mixer(values, states)
     assert team.shape == (100,)
     (slope,) = torch.autograd.grad(team.sum(), values)
     assert bool((slope >= 0).all())
@@ -38,7 +38,7 @@ def test_slopes_of_the_team_value_start_near_1(agents, state_width, width):
     generator = torch.Generator().manual_seed(0)
     mixer = QMIXMixer(agents, state_width, width, generator)
     values = torch.randn((1000, agents), generator=generator, requires_grad=True)
-    team = mixer(values, values, None, torch.randn((1000, state_width), generator=generator))
+    team = mixer(values, torch.randn((1000, state_width), generator=generator))
     (slope,) = torch.autograd.grad(team.sum(), values)
     for mean in slope.mean(0).tolist():
         assert 0.6 < mean < 1.2
@@ -62,7 +62,7 @@ def qplex_mixer(agents: int, choices: int, state_width: int) -> QPLEXMixer:
 def mixed(mixer: QPLEXMixer, values: torch.Tensor, action: torch.Tensor, state: torch.Tensor) -> torch.Tensor:
     """Return the team values (B,) of actions (B, n), from values (B, n, choices)."""
     value = values.gather(-1, action.unsqueeze(-1)).squeeze(-1)
-    return mixer(value, values.amax(-1), torch.eye(values.shape[-1])[action], state)
+    return mixer(value, state, values.amax(-1), torch.eye(values.shape[-1])[action])
 
 
 def test_best_joint_action_of_qplex_is_that_of_the_agents():
@@ -182,7 +182,7 @@ def test_qplex_takes_the_best_legal_action_of_each_step():
     alive, legal = torch.tensor([[[True, True, False]]]), torch.tensor([[[[False, True, True]] * 3]])
     batch = {"mask": legal, "state": torch.zeros(1, 1, learner.state_width)}
     learner._team_value(lambda *x: seen.extend(x) or x[0], values, torch.tensor([[[1, 2, 1]]]), alive, batch, "")
-    value, best, action, _ = seen
+    value, _, best, action = seen
     assert (value.tolist(), best.tolist()) == ([[[1.0, 3.0, 0.0]]], [[[3.0, 3.0, 0.0]]])
     assert action.int().tolist() == [[[[0, 1, 0], [0, 0, 1], [0, 0, 0]]]]
 

@@ -1,8 +1,8 @@
 """Mixers of VDN, QMIX and QPLEX: the value of a team's joint action from the values of its agents.
 
-They are called with the values (..., n) of the agents' actions, the values (..., n) of each agent's best action, the
-actions (..., n, choices), one-hot, and the state (..., S), or None. Agents without an action have zeros. They return
-team values (...).
+They are called with the values (..., n) of the agents' actions and the state (..., S), or None. QPLEX's also gets the
+values (..., n) of each agent's best action, and the actions (..., n, choices), one-hot. Agents without an action have
+zeros. They return team values (...).
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from trainers.models.networks import mlp
 class VDNMixer(nn.Module):
     """Mixer of VDN: a sum."""
 
-    def forward(self, value: Tensor, best: Tensor, action: Tensor, state: Tensor | None) -> Tensor:
+    def forward(self, value: Tensor, state: Tensor | None) -> Tensor:
         """Sum over agents."""
         return value.sum(-1)
 
@@ -47,7 +47,7 @@ class QMIXMixer(nn.Module):
         self.second: torch.nn.Sequential = weights(width)
         self.second_bias: torch.nn.Sequential = mlp([state_width, width, 1], "relu", 1.0, generator)
 
-    def forward(self, value: Tensor, best: Tensor, action: Tensor, state: Tensor) -> Tensor:
+    def forward(self, value: Tensor, state: Tensor) -> Tensor:
         """Mix the values of the actions."""
         weights = self.first(state).abs().unflatten(-1, (self.agents, -1))
         hidden = nn.functional.elu((value.unsqueeze(-2) @ weights).squeeze(-2) + self.first_bias(state))
@@ -87,7 +87,7 @@ class QPLEXMixer(nn.Module):
         self.agent_weight: torch.nn.Sequential = network(state_width, heads * agents, 0.0)
         self.action_weight: torch.nn.Sequential = network(state_width + agents * choices, heads * agents, 0.0)
 
-    def forward(self, value: Tensor, best: Tensor, action: Tensor, state: Tensor) -> Tensor:
+    def forward(self, value: Tensor, state: Tensor, best: Tensor, action: Tensor) -> Tensor:
         """Mix values and advantages."""
         weight = self.weight(state).abs() + 1e-10
         advantage = (weight * (value - best)).detach()

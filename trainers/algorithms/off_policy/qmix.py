@@ -250,11 +250,13 @@ class QMIX(QLearner):
             batch: Training windows.
             prefix: Start of the names of mask and state in `batch`: "" or "next_".
         """
-        best = legal(values, batch.get(f"{prefix}mask")).amax(-1).masked_fill(~alive, 0.0)
         value = values.gather(-1, action.unsqueeze(-1)).squeeze(-1).masked_fill(~alive, 0.0)
-        code = torch.eye(values.shape[-1], device=self.device)[action].masked_fill(~alive.unsqueeze(-1), 0.0)
         state = self.state_normalizer(batch[f"{prefix}state"]) if self.state_width else None
-        return mixer(value, best, code, state)
+        if self.config.mixer != "qplex":
+            return mixer(value, state)
+        best = legal(values, batch.get(f"{prefix}mask")).amax(-1).masked_fill(~alive, 0.0)
+        code = torch.eye(values.shape[-1], device=self.device)[action].masked_fill(~alive.unsqueeze(-1), 0.0)
+        return mixer(value, state, best, code)
 
     def _unroll(self, actor: Network, start: Tensor, inputs: Tensor, begins: Tensor) -> tuple[Tensor, Tensor]:
         """Return values (L', B, n, choices) and hidden states (L', B, n, H) of windows, without the burn-in.
