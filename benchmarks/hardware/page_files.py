@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
+    from PIL.Image import Image
 
 PART = re.compile(r"(<!-- results: (.+?) -->\n).*?(<!-- end -->)", re.DOTALL)
 """A part of a page that is made from results; the rest of a page is written by hand."""
@@ -18,13 +19,17 @@ COLORS = 128
 
 
 def filled(page: Path, parts: Mapping[str, str]) -> str:
-    """Return the text of a page with its parts of results replaced.
+    """Return the text of a page with these parts of results replaced.
 
     Args:
         page: Path of the page.
-        parts: Text of every part by name.
+        parts: Text of parts by name; others stay.
     """
-    return PART.sub(lambda match: f"{match[1]}{parts[match[2]]}\n{match[3]}", page.read_text(encoding="utf-8"))
+
+    def fill(match: re.Match[str]) -> str:
+        return f"{match[1]}{parts[match[2]]}\n{match[3]}" if match[2] in parts else match[0]
+
+    return PART.sub(fill, page.read_text(encoding="utf-8"))
 
 
 def table(head: Sequence[str], rows: Iterable[Sequence[str]]) -> str:
@@ -34,9 +39,16 @@ def table(head: Sequence[str], rows: Iterable[Sequence[str]]) -> str:
 
 def save_figure(figure: Figure, path: Path, dpi: int) -> None:
     """Write a figure as a PNG with a palette, and without the name of the program that drew it."""
-    from PIL import Image
+    from PIL.Image import open as open_image
 
     drawn = BytesIO()
     figure.savefig(drawn, dpi=dpi, format="png", metadata={"Software": None})
-    with Image.open(drawn) as picture:
-        picture.convert("RGB").quantize(COLORS, dither=Image.Dither.NONE).save(path, format="PNG", optimize=True)
+    with open_image(drawn) as picture:
+        save_picture(picture, path)
+
+
+def save_picture(picture: Image, path: Path) -> None:
+    """Write a picture as a PNG with a palette."""
+    from PIL.Image import Dither
+
+    picture.convert("RGB").quantize(COLORS, dither=Dither.NONE).save(path, format="PNG", optimize=True)

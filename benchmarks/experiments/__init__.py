@@ -1,0 +1,1 @@
+"""Published experiments: their files, and their parts of docs/learning.md."""

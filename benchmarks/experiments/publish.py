@@ -1,0 +1,128 @@
+"""Record the evaluations of experiments, and write their parts of docs/learning.md.
+
+python -m benchmarks.experiments.publish                       # The page and its figures, from recorded evaluations.
+python -m benchmarks.experiments.publish out/tag out/networks  # Record these experiments before.
+
+The name of a folder is that of the file in benchmarks/experiments. An experiment need not be complete.
+"""
+
+import argparse
+import json
+import sys
+import tempfile
+from collections.abc import Sequence
+from datetime import date
+from pathlib import Path
+from typing import Any
+
+import pandas
+from PIL import Image
+
+from benchmarks.hardware import provenance
+from benchmarks.hardware.page_files import filled, save_picture
+from trainers.experiments import Experiment
+from trainers.experiments.experiment import TABLE
+from trainers.experiments.grid import Grid
+from trainers.experiments.report import ExperimentReport, frame_of, markdown_of, texts_of
+
+FILES = provenance.ROOT / "benchmarks" / "experiments"
+RESULTS = provenance.ROOT / "benchmarks" / "results" / "experiments"
+PAGE = provenance.ROOT / "docs" / "learning.md"
+FIGURES = provenance.ROOT / "docs" / "learning"
+ABOUT = "about.json"
+"""File that says where and when an experiment ran, beside its recorded evaluations."""
+COLUMNS = (
+    "task", "algorithm", "runs", "IQM", "mean", "optimality gap", "threshold", "runs that reach it",
+    "median steps to threshold", "median seconds",
+)  # fmt: skip
+"""Columns of the tables on the page; the report has more."""
+PICTURES = {
+    "aggregate": "Measures over all tasks with 95 % intervals, by algorithm",
+    "curves": "Mean score over seeds with its 95 % interval by environment steps, for every task",
+}
+"""Figures on the page by name, and what they show."""
+
+
+def record(folder: Path, commit: str) -> None:
+    """Copy the scores of an experiment from its folder, and note where it ran.
+
+    Args:
+        folder: Folder of the experiment, named as its file.
+        commit: Commit of the code that ran.
+    """
+    experiment = Experiment(folder)
+    scores = {name: task.score for name, task in experiment.grid.tasks.items()}
+    rows = frame_of([row for row in experiment.evaluations() if row["metric"] == scores[row["task"]]])
+    target = RESULTS / folder.name
+    target.mkdir(parents=True, exist_ok=True)
+    rows.to_csv(target / TABLE, index=False, float_format="%.6g")
+    about = {"commit": commit, "date": date.today().isoformat(), "machine": provenance.machine()}
+    (target / ABOUT).write_text(json.dumps(about) + "\n", encoding="utf-8")
+
+
+def names() -> list[str]:
+    """Return the names of the recorded experiments."""
+    return sorted(file.parent.name for file in RESULTS.glob(f"*/{ABOUT}"))
+
+
+def section(name: str, figures: Path) -> str:
+    """Return the part of the page about an experiment, and draw its figures.
+
+    Args:
+        name: Name of the experiment.
+        figures: Folder of the figures.
+    """
+    grid = Grid.read(FILES / f"{name}.yaml")
+    with tempfile.TemporaryDirectory() as folder:
+        report = ExperimentReport(grid, _evaluations(name), Path(folder))
+        report.write()
+        pictures = [title for title in PICTURES if (Path(folder) / f"{title}.png").is_file()]
+        for title in pictures:
+            with Image.open(Path(folder) / f"{title}.png") as picture:
+                save_picture(picture, figures / f"{name}_{title}.png")
+    blocks = [_provenance(name, grid)]
+    for title in ("aggregate", "tasks"):
+        if len(report.tables[title]):
+            text = texts_of(report.tables[title])
+            blocks.append(markdown_of(text[[column for column in COLUMNS if column in text]]))
+    blocks += [f"Threshold of {task}: {about.source}." for task, about in grid.tasks.items() if about.source]
+    blocks += [f"![{PICTURES[title]}](learning/{name}_{title}.png)" for title in pictures]
+    return "\n\n".join(blocks)
+
+
+def _evaluations(name: str) -> Any:
+    frame = pandas.read_csv(RESULTS / name / TABLE, keep_default_na=False)
+    return frame_of(frame.to_dict("records"))
+
+
+def _provenance(name: str, grid: Grid) -> str:
+    """Return the command of an experiment, its protocol, and where it ran."""
+    about = json.loads((RESULTS / name / ABOUT).read_text(encoding="utf-8"))
+    machine, protocol = about["machine"], grid.evaluation
+    actions = "the most probable" if protocol.greedy else "sampled"
+    return (
+        f"`gpu-envs experiment run benchmarks/experiments/{name}.yaml`: {len(grid.seeds)} seeds; final scores over "
+        f"{protocol.last_episodes:,} episodes of {actions} actions. Commit {about['commit']}, {about['date']}, "
+        f"{machine['cpu'].split(' (')[0]}, {machine['cores']} cores, torch {machine['torch']}."
+    )
+
+
+def write() -> None:
+    """Write the parts of the page and the figures, from the recorded evaluations."""
+    FIGURES.mkdir(exist_ok=True)
+    PAGE.write_text(filled(PAGE, {name: section(name, FIGURES) for name in names()}), encoding="utf-8")
+
+
+def main(argv: Sequence[str]) -> None:
+    """Record experiments, and write the page."""
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("folders", nargs="*", type=Path, metavar="FOLDER", help="folder of an experiment to record")
+    parser.add_argument("--commit", default=provenance.commit(), help="commit of the code that ran, if not the present")
+    args = parser.parse_args(argv)
+    for folder in args.folders:
+        record(folder, args.commit)
+    write()
+
+
+if __name__ == "__main__":
+    main(sys.argv[1:])
