@@ -33,11 +33,13 @@ class AlgorithmSpec:
     package: str = "trainers.algorithms."
     """Start of the module's full name."""
 
+    page: str = ""
+    """Name of the page in the documentation that it shares with another algorithm; "": its module's."""
+
     @property
     def family(self) -> str:
-        """Name of its page in the documentation: its module, or that of the algorithm it varies."""
-        module = self.module.rpartition(".")[2]
-        return {"masac": "sac", "hatrpo": "happo"}.get(module, module)
+        """Name of its page in the documentation."""
+        return self.page or self.module.rpartition(".")[2]
 
     @property
     def config_type(self) -> type[Any]:
@@ -91,6 +93,7 @@ _ALL = (
         "heterogeneous-agent TRPO: a trust region for one policy after another",
         {"critic_input": "state"},
         sharing="agent",
+        page="happo",
     ),
     AlgorithmSpec(
         "appo", "on_policy.appo", "APPO", "asynchronous PPO: clipped objective, V-trace returns, target policy"
@@ -141,7 +144,9 @@ _ALL = (
     ),
     AlgorithmSpec("matd3", "off_policy.maddpg", "MADDPG", "TD3 with critics of all agents' observations and actions"),
     AlgorithmSpec("sac", "off_policy.sac", "SAC", "soft actor-critic, continuous or discrete actions"),
-    AlgorithmSpec("masac", "off_policy.masac", "MASAC", "SAC with critics of all agents' observations and actions"),
+    AlgorithmSpec(
+        "masac", "off_policy.masac", "MASAC", "SAC with critics of all agents' observations and actions", page="sac"
+    ),
 )
 ALGORITHMS: dict[str, AlgorithmSpec] = {spec.name: spec for spec in _ALL}
 """Algorithms with a learner, by name."""

@@ -74,8 +74,11 @@ class TrainingEvaluator:
     @property
     def columns(self) -> list[str]:
         """Names of the entries of `scores`."""
+        return [*(column for name in self.sides for column in self._columns_of(name)), "eval/score"]
+
+    def _columns_of(self, policy: str) -> list[str]:
         quantities = ["return", "episode_length_mean", *(f"{result}_mean" for result in self.results), *self.metrics]
-        return [*(f"eval/{name}/{quantity}" for name in self.sides for quantity in quantities), "eval/score"]
+        return [f"eval/{policy}/{quantity}" for quantity in quantities]
 
     def scores(self, policies: Mapping[str, PolicyProtocol]) -> dict[str, float]:
         """Return the entries of the row of metrics of policies by name.
@@ -106,12 +109,12 @@ class TrainingEvaluator:
                 metrics=self.metrics,
             )
             for name in names:
-                row[f"eval/{name}/return"] = sum(outcome.returns[group].mean for group in groups[name])
-                row[f"eval/{name}/episode_length_mean"] = outcome.length.mean
                 sizes = {group: len(self.core.groups[group]) for group in groups[name]}
-                for result, means in outcome.last_info.items():
-                    total = sum(size * means[group].mean for group, size in sizes.items())
-                    row[f"eval/{name}/{result}_mean"] = total / sum(sizes.values())
-                row |= {f"eval/{name}/{metric}": value.mean for metric, value in outcome.metrics.items()}
+                values = [sum(outcome.returns[group].mean for group in sizes), outcome.length.mean]
+                for result in self.results:
+                    total = sum(size * outcome.last_info[result][group].mean for group, size in sizes.items())
+                    values.append(total / sum(sizes.values()))
+                values += [outcome.metrics[metric].mean for metric in self.metrics]
+                row |= dict(zip(self._columns_of(name), values, strict=True))
         scores = [value for name, value in row.items() if name.endswith("/return")]
         return {**row, "eval/score": sum(scores) / len(scores)}
