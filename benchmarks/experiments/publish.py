@@ -7,6 +7,7 @@ The name of a folder is that of the file in benchmarks/experiments. An experimen
 """
 
 import argparse
+import csv
 import json
 import sys
 import tempfile
@@ -15,15 +16,16 @@ from datetime import date
 from pathlib import Path
 from typing import Any
 
-import pandas
+import yaml
 from PIL import Image
 
 from benchmarks.hardware import provenance
-from benchmarks.hardware.page_files import filled, save_picture
+from benchmarks.hardware.page_files import filled, save_picture, table
 from trainers.experiments import Experiment
 from trainers.experiments.experiment import TABLE
 from trainers.experiments.grid import Grid
 from trainers.experiments.report import ExperimentReport, frame_of, markdown_of, texts_of
+from trainers.storage import checkpoint, model_zoo
 
 FILES = provenance.ROOT / "benchmarks" / "experiments"
 RESULTS = provenance.ROOT / "benchmarks" / "results" / "experiments"
@@ -65,6 +67,18 @@ def names() -> list[str]:
     return sorted(file.parent.name for file in RESULTS.glob(f"*/{ABOUT}"))
 
 
+def algorithms_on(env_id: str) -> dict[str, list[str]]:
+    """Return the algorithms with recorded scores in an environment, by name of the experiment."""
+    result = {}
+    for name in names():
+        tasks = yaml.safe_load((FILES / f"{name}.yaml").read_text(encoding="utf-8"))["tasks"]
+        chosen = [task for task, about in tasks.items() if about["settings"]["env_id"] == env_id]
+        algorithms = dict.fromkeys(row["algorithm"] for row in _evaluations(name) if row["task"] in chosen)
+        if algorithms:
+            result[name] = list(algorithms)
+    return result
+
+
 def section(name: str, figures: Path) -> str:
     """Return the part of the page about an experiment, and draw its figures.
 
@@ -74,7 +88,7 @@ def section(name: str, figures: Path) -> str:
     """
     grid = Grid.read(FILES / f"{name}.yaml")
     with tempfile.TemporaryDirectory() as folder:
-        report = ExperimentReport(grid, _evaluations(name), Path(folder))
+        report = ExperimentReport(grid, frame_of(_evaluations(name)), Path(folder))
         report.write()
         pictures = [title for title in PICTURES if (Path(folder) / f"{title}.png").is_file()]
         for title in pictures:
@@ -90,9 +104,9 @@ def section(name: str, figures: Path) -> str:
     return "\n\n".join(blocks)
 
 
-def _evaluations(name: str) -> Any:
-    frame = pandas.read_csv(RESULTS / name / TABLE, keep_default_na=False)
-    return frame_of(frame.to_dict("records"))
+def _evaluations(name: str) -> list[dict[str, Any]]:
+    with (RESULTS / name / TABLE).open(encoding="utf-8", newline="") as file:
+        return [{**row, "seed": int(row["seed"]), "final": int(row["final"])} for row in csv.DictReader(file)]
 
 
 def _provenance(name: str, grid: Grid) -> str:
@@ -107,10 +121,27 @@ def _provenance(name: str, grid: Grid) -> str:
     )
 
 
+def zoo() -> str:
+    """Return the table of the model zoo: training command, and the first result of each entry."""
+    rows = []
+    for name in checkpoint.zoo_names():
+        about = model_zoo.about(name)
+        goal = about["goals"][0]
+        mean, half = goal["reached"]
+        players = f", only {' and '.join(goal['playing'])} trained" if goal["playing"] else ""
+        actions = "most probable" if goal["greedy"] else "sampled"
+        result = (
+            f"{goal['of']}{players}: {mean:.4g} ± {half:.2g} over {about['episodes']:,} episodes of {actions} actions"
+        )
+        rows.append((f"`{name}`", f"`{about['command']}`", about["commit"], result))
+    return table(("name", "command", "commit", "result"), rows)
+
+
 def write() -> None:
     """Write the parts of the page and the figures, from the recorded evaluations."""
     FIGURES.mkdir(exist_ok=True)
-    PAGE.write_text(filled(PAGE, {name: section(name, FIGURES) for name in names()}), encoding="utf-8")
+    sections = {name: section(name, FIGURES) for name in names()}
+    PAGE.write_text(filled(PAGE, {**sections, "zoo": zoo()}), encoding="utf-8")
 
 
 def main(argv: Sequence[str]) -> None:

@@ -4,15 +4,19 @@ import functools
 import shlex
 from typing import Any
 
+from benchmarks.experiments import publish
 from benchmarks.training import learning_page, train_tasks
 from benchmarks.training.tasks import TASKS, TrainingTask
 from trainers.config.presets import PRESETS
 
 recorded = functools.cache(train_tasks.recorded)
+algorithms_on = functools.cache(publish.algorithms_on)
 
 
 def trainings(env_id: str, docs: str) -> str:
-    """Return the commands that train an environment, each with links to its results; "" without task and preset.
+    """Return the commands that train an environment, each with links to its results, and published comparisons.
+
+    "" without any of these and without a preset.
 
     Args:
         env_id: ID of the environment.
@@ -26,6 +30,8 @@ def trainings(env_id: str, docs: str) -> str:
     if not links:
         links = {_train(env_id, algorithm): [] for algorithm in algorithms}
     parts = [f"`{command}`" + f" ({', '.join(task_links)})" * bool(task_links) for command, task_links in links.items()]
+    for name, compared in algorithms_on(env_id).items():
+        parts.append(f"compared: [{', '.join(compared)}]({docs}/learning.md#{name.replace('_', '-')})")
     parts += [f"settings: [presets]({docs}/guides/train.md#presets)"] * bool(algorithms)
     return "; ".join(parts)
 

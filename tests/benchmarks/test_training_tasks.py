@@ -128,7 +128,7 @@ def test_presets_of_smax_take_the_steps_of_the_baselines(algorithm):
 
 
 def test_zoo_has_the_policies_of_the_tasks():
-    assert checkpoint.zoo_names() == sorted(task.name for task in TASKS if task.zoo)
+    assert {task.name for task in TASKS if task.zoo} <= {*checkpoint.zoo_names()}
 
 
 LARGE_GAMES = ("tag-continuous", "tag-continuous-joint")
@@ -156,7 +156,7 @@ def test_models_play_as_recorded(name):
     assert config.algorithm in ALGORITHMS
     assert about["goals"]
     agents = make_train_core(config, 1, 0).num_agents
-    params = next(task.judged_with for task in TASKS if task.name == name)
+    params = next((task.judged_with for task in TASKS if task.name == name), ())
     matches = Matches(checkpoint.zoo_folder(name), 128 if agents < 20 else 8, seed=5, params=params)
     goals = about["goals"]
     if name in LARGE_GAMES:  # one of each matchup

@@ -14,9 +14,9 @@ from trainers.experiments import Experiment
 from trainers.storage.config_yaml import format_config
 
 FILE = {
-    "seeds": 2,
-    "settings": {"total_steps": 100_000, "num_envs": 8, "device": "cpu", "learner": {"hidden_sizes": [8]}},
-    "evaluation": {"every": 10_000, "episodes": 4},
+    "seeds": 1,
+    "settings": {"total_steps": 30_000, "num_envs": 8, "device": "cpu", "learner": {"hidden_sizes": [8]}},
+    "evaluation": {"every": 5_000, "episodes": 4},
     "tasks": {"pole": {"settings": {"env_id": "CartPole-v1"}}},
     "algorithms": {"ppo": None, "a2c": None},
 }
