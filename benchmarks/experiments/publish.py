@@ -3,12 +3,12 @@
 python -m benchmarks.experiments.publish                       # The page and its figures, from recorded evaluations.
 python -m benchmarks.experiments.publish out/tag out/networks  # Record these experiments before.
 
-The name of a folder is that of the file in benchmarks/experiments. An experiment need not be complete.
+The name of a folder is that of the file in benchmarks/experiments. Cells that are not complete are left out, and cells
+that were recorded before stay, so that an experiment may be trained in parts.
 """
 
 import argparse
 import csv
-import json
 import sys
 import tempfile
 from collections.abc import Sequence
@@ -21,6 +21,7 @@ from PIL import Image
 
 from benchmarks.hardware import provenance
 from benchmarks.hardware.page_files import filled, save_picture, table
+from trainers.base.serialization import read_json, write_json
 from trainers.experiments import Experiment
 from trainers.experiments.experiment import TABLE
 from trainers.experiments.grid import Grid
@@ -32,7 +33,7 @@ RESULTS = provenance.ROOT / "benchmarks" / "results" / "experiments"
 PAGE = provenance.ROOT / "docs" / "learning.md"
 FIGURES = provenance.ROOT / "docs" / "learning"
 ABOUT = "about.json"
-"""File that says where and when an experiment ran, beside its recorded evaluations."""
+"""File that says where and when every cell of an experiment ran, beside its recorded evaluations."""
 COLUMNS = (
     "task", "algorithm", "runs", "IQM", "mean", "optimality gap", "threshold", "runs that reach it",
     "median steps to threshold", "median seconds",
@@ -46,20 +47,31 @@ PICTURES = {
 
 
 def record(folder: Path, commit: str) -> None:
-    """Copy the scores of an experiment from its folder, and note where it ran.
+    """Copy the scores of the complete cells of an experiment, and note where they ran; other recorded cells stay.
 
     Args:
         folder: Folder of the experiment, named as its file.
         commit: Commit of the code that ran.
     """
-    experiment = Experiment(folder)
-    scores = {name: task.score for name, task in experiment.grid.tasks.items()}
-    rows = frame_of([row for row in experiment.evaluations() if row["metric"] == scores[row["task"]]])
-    target = RESULTS / folder.name
+    experiment, target = Experiment(folder), RESULTS / folder.name
+    grid, rows = experiment.grid, experiment.evaluations()
+    complete = [cell for cell in grid.cells if all(experiment.is_complete(cell, seed) for seed in grid.seeds)]
+    cells = {(cell.task, cell.algorithm) for cell in complete}
+    fresh = cells | {(task, name) for name, scores in grid.baselines.items() for task in scores}
+    rows = [row for row in rows if _cell(row) in fresh and row["metric"] == grid.tasks[row["task"]].score]
+    if (target / TABLE).is_file():
+        rows += [row for row in _evaluations(folder.name) if _cell(row) not in fresh]
+    order = [*map(str, grid.tasks)], [*grid.algorithms, *grid.baselines]
+    rows.sort(key=lambda row: (order[0].index(row["task"]), order[1].index(row["algorithm"])))
     target.mkdir(parents=True, exist_ok=True)
-    rows.to_csv(target / TABLE, index=False, float_format="%.6g")
-    about = {"commit": commit, "date": date.today().isoformat(), "machine": provenance.machine()}
-    (target / ABOUT).write_text(json.dumps(about) + "\n", encoding="utf-8")
+    frame_of(rows).to_csv(target / TABLE, index=False, float_format="%.6g")
+    ran = {"commit": commit, "date": date.today().isoformat(), "machine": provenance.machine()}
+    about = read_json(target / ABOUT) if (target / ABOUT).is_file() else {}
+    write_json(target / ABOUT, {**about, **{f"{algorithm} on {task}": ran for task, algorithm in sorted(cells)}})
+
+
+def _cell(row: dict[str, Any]) -> tuple[str, str]:
+    return row["task"], row["algorithm"]
 
 
 def names() -> list[str]:
@@ -111,13 +123,16 @@ def _evaluations(name: str) -> list[dict[str, Any]]:
 
 def _provenance(name: str, grid: Grid) -> str:
     """Return the command of an experiment, its protocol, and where it ran."""
-    about = json.loads((RESULTS / name / ABOUT).read_text(encoding="utf-8"))
-    machine, protocol = about["machine"], grid.evaluation
+    runs, protocol = read_json(RESULTS / name / ABOUT).values(), grid.evaluation
     actions = "the most probable" if protocol.greedy else "sampled"
+    places = dict.fromkeys(
+        f"commit {run['commit']}, {run['date']}, {run['machine']['cpu'].split(' (')[0]}, {run['machine']['cores']} "
+        f"cores, torch {run['machine']['torch']}"
+        for run in runs
+    )
     return (
         f"`gpu-envs experiment run benchmarks/experiments/{name}.yaml`: {len(grid.seeds)} seeds; final scores over "
-        f"{protocol.last_episodes:,} episodes of {actions} actions. Commit {about['commit']}, {about['date']}, "
-        f"{machine['cpu'].split(' (')[0]}, {machine['cores']} cores, torch {machine['torch']}."
+        f"{protocol.last_episodes:,} episodes of {actions} actions. Recorded at {'; '.join(places)}."
     )
 
 

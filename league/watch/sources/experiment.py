@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -78,6 +78,11 @@ class ExperimentRun:
         }
         tasks = {name: {"score": task.score, "threshold": task.threshold} for name, task in grid.tasks.items()}
         cells = [self._cells[str(cell)][1] for cell in grid.cells]
+        cells += [
+            {"task": task, "algorithm": name, "curve": [], "final": _mean(scores), "runs": []}
+            for name, by_task in grid.baselines.items()
+            for task, scores in by_task.items()
+        ]
         runs = {entry["name"]: entry for cell in cells for entry in cell["runs"]}
         self._complete, self._total = sum(entry["complete"] for entry in runs.values()), len(runs)
         answers = {"run": run, "experiment": {"tasks": tasks, "cells": cells}}
@@ -100,6 +105,11 @@ class ExperimentRun:
             "task": cell.task,
             "algorithm": cell.algorithm,
             "curve": statistics.mean_curve(curves),
-            "final": statistics.estimate(statistics.mean, {"": np.array(final)}) if final else None,
+            "final": _mean(final) if final else None,
             "runs": runs,
         }
+
+
+def _mean(scores: Sequence[float]) -> tuple[float, float, float]:
+    """Return the mean of scores and its interval."""
+    return statistics.estimate(statistics.mean, {"": np.array(scores)})

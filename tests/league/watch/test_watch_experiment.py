@@ -64,6 +64,13 @@ def test_cells_have_curves_final_scores_and_runs(folder, watched):
     assert (a2c["curve"], a2c["final"], {entry["share"] for entry in a2c["runs"]}) == ([], None, {None})
 
 
+def test_baselines_are_rows_with_a_final_score(folder, watched):
+    write_json(folder / "sb3.json", {"tag": {"scores": [2.0, 2.0]}})
+    (folder / "experiment.yaml").write_text(format_config({**FILE, "baselines": {"sb3": "sb3.json"}}))
+    *_, baseline = ask(watched(folder), "experiment")["cells"]
+    assert baseline == {"task": "tag", "algorithm": "sb3", "curve": [], "final": [2.0, 2.0, 2.0], "runs": []}
+
+
 def test_curves_and_final_scores_equal_those_of_the_report(folder, watched):
     Experiment(folder).report()
     (cell, _) = ask(watched(folder), "experiment")["cells"]
