@@ -1,4 +1,4 @@
-"""Writer of docs/learning.md and its figure, from recorded results."""
+"""Writer of parts of docs/learning.md and of the curves on pages of algorithms, from recorded results."""
 
 import math
 import shlex
@@ -17,7 +17,7 @@ from gpu_envs.utils.settings import build_config
 from trainers.algorithms.algorithm_specs import find
 
 PAGE = ROOT / "docs" / "learning.md"
-PICTURE = ROOT / "docs" / "learning_curves.png"
+CURVES = ROOT / "docs" / "algorithms"
 
 COLUMNS = ("task", "metric", "seeds", "worst bound", "thresholds, and whether they are reached")
 TRAINING_COLUMNS = ("task", "command", "thresholds", "zoo", "seeds", "environment steps", "seconds", "recorded")
@@ -47,14 +47,11 @@ def family_of(task: TrainingTask) -> str:
 
 
 def write(results: dict[str, Any], tasks: Sequence[TrainingTask]) -> None:
-    """Write the page and the curves."""
+    """Write the page, and the curves of every family of algorithms."""
     recorded = [task for task in tasks if task.name in results]
-    _draw({task: results[task.name] for task in recorded}, PICTURE)
-    folder = PICTURE.parent / "algorithms"
-    folder.mkdir(exist_ok=True)
     for family in dict.fromkeys(map(family_of, recorded)):
         curves = {task: results[task.name] for task in recorded if family_of(task) == family}
-        _draw(curves, folder / f"{family}_curves.png", columns=3)
+        _draw(curves, CURVES / f"{family}_curves.png")
     PAGE.write_text(filled(PAGE, parts(results, tasks)), encoding="utf-8")
 
 
@@ -138,13 +135,13 @@ def _evaluated(task: TrainingTask, result: dict[str, Any]) -> dict[str, float]:
     return values
 
 
-def _draw(results: dict[TrainingTask, dict[str, Any]], path: Path, columns: int = 4) -> None:
+def _draw(results: dict[TrainingTask, dict[str, Any]], path: Path) -> None:
     """Draw one panel per task: return per agent over environment steps by seed and group, and of the final policies."""
     from matplotlib.figure import Figure
     from matplotlib.ticker import EngFormatter
 
-    wide = min(columns, max(1, len(results)))
-    high = max(1, math.ceil(len(results) / wide))
+    wide = min(3, len(results))
+    high = math.ceil(len(results) / wide)
     figure = Figure(figsize=(3.6 * wide, 2.6 * high), layout="constrained")
     for index, (task, result) in enumerate(results.items(), start=1):
         axes = figure.add_subplot(high, wide, index)
@@ -169,4 +166,4 @@ def _draw(results: dict[TrainingTask, dict[str, Any]], path: Path, columns: int 
             axes.legend(fontsize=7)
     figure.supxlabel("environment steps", fontsize=8)
     figure.supylabel("return per agent", fontsize=8)
-    save_figure(figure, path, 80 if columns > 3 else 110)
+    save_figure(figure, path, 110)
