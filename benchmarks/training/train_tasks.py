@@ -1,7 +1,7 @@
 """Train and evaluate the tasks of `benchmarks/training/tasks.yaml` and write docs/learning.md and the model zoo.
 
 python -m benchmarks.training.train_tasks                       # All tasks, then the page.
-python -m benchmarks.training.train_tasks --only pendulum-sac   # Selected tasks; the others are unchanged.
+python -m benchmarks.training.train_tasks --only simple-tag-ppo # Selected tasks; the others are unchanged.
 python -m benchmarks.training.train_tasks --evaluate            # Train only what has no run with these settings.
 python -m benchmarks.training.train_tasks --write               # Only the page and its figure, from recorded results.
 """
