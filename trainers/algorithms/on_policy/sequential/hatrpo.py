@@ -131,7 +131,7 @@ class HATRPO(SequentialLearner):
                 kl, improvement = torch.where(is_first, new_kl, kl), torch.where(is_first, rise, improvement)
             assign(parameters, chosen)
         metrics = {"kl": kl, "improvement": improvement, "accepted": accepted.float()}
-        return metrics | {"policy_loss": -old_surrogate, "entropy": entropy}
+        return metrics | {"policy_loss": -(old_surrogate + improvement), "entropy": entropy}
 
     def _measures(self, batch: dict[str, Tensor], divisor: Divisor) -> Callable[[], Tensor]:
         """Return a function that compares the policy then with the one now, on this rank's share of a batch.
