@@ -55,6 +55,9 @@ CASES = [
     *(("TicTacToe-v0", name, cnn(2, 3, 3)) for name in LEARNERS),
     # kinds of environments: one agent, truncation, agents that leave, turns, cards, continuous actions
     *(("CartPole-v1", name, {}) for name in ("ppo", "a2c", "dqn")),
+    *(("SimpleTag-v0", name, {"network": "gru", "window": 4}) for name in ("dqn", "sac")),
+    *(("Pendulum-v1", name, {"network": "gru", "window": 4}) for name in ("td3", "sac")),
+    ("LeducPoker-v0", "iql", {"network": "gru", "window": 4}),
     *(("Pendulum-v1", name, {}) for name in ("ppo", "a2c", "sac")),
     *(("TagContinuous-v0", name, {}) for name in ("ppo", "mappo", "sac")),
     ("TagContinuous-v0", "ppo", GRU),

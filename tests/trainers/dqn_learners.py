@@ -32,7 +32,7 @@ def drive(core, learner: DQN, iterations: int) -> list[dict[str, float]]:
             learner.observe(
                 Transition(
                     core.reward, core.terminated, core.truncated, core.valid, core.obs, core.final_obs,
-                    next_mask=core.action_mask,
+                    next_mask=core.action_mask, restarted=core.elapsed_steps == 0,
                 )
             )  # fmt: skip
         history.append({name: float(value) for name, value in learner.update().items()})

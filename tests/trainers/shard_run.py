@@ -60,6 +60,8 @@ MORE_RUNS = {
     "vdn": ("TagGridworld-v0", GRID, "vdn", REPLAY),
     "ddpg": ("SimpleSpread-v0", SPREAD | BOX, "ddpg", REPLAY),
     "choices": ("TagContinuous-v0", TAG, "sac", REPLAY | {"normalize_obs": True}),
+    "windows": ("TagContinuous-v0", TAG, "sac", GRU),
+    "moves": ("PhantomTicTacToe-v0", {}, "iql", GRU),
     "impala": ("TagContinuous-v0", TAG, "impala", SHORT),
     "returns": ("CartPole-v1", {}, "pg", SHORT),
     "relaxed": ("SimpleTag-v0", TWO, "maddpg", REPLAY | {"normalize_obs": True}),

@@ -36,6 +36,8 @@ class StreamSlice:
     """Number of rows of all ranks."""
     rows: slice | Tensor
     """Rows of this rank: a slice or indices (N,)."""
+    axis: int = 0
+    """Axis of the rows in noise."""
 
 
 SingleStream = torch.Generator | StreamSlice | None  # None: torch's global generator
@@ -50,13 +52,13 @@ def stream_of_shard(generator: torch.Generator, shard: Shard | None) -> SingleSt
     return StreamSlice(generator, shard.num_envs_total, slice(shard.offset, shard.offset + shard.num_envs))
 
 
-def stream_of_rows(generator: torch.Generator, count: int, rows: Tensor | None) -> SingleStream:
-    """Return the stream for `rows` (N,) of `count`, or the generator itself if `rows` is None."""
-    return generator if rows is None else StreamSlice(generator, count, rows)
+def stream_of_rows(generator: torch.Generator, count: int, rows: Tensor | None, axis: int = 0) -> SingleStream:
+    """Return the stream for `rows` (N,) of `count` on an axis, or the generator itself if `rows` is None."""
+    return generator if rows is None else StreamSlice(generator, count, rows, axis)
 
 
 def exponential(like: Tensor, stream: Stream) -> Tensor:
-    """Return exponential noise of rate 1 and of the shape of `like`; a `StreamSlice` needs its rows first."""
+    """Return exponential noise of rate 1 and of the shape of `like`; a `StreamSlice` needs its rows on its axis."""
     return _noise_like(like, stream, lambda noise, generator: noise.exponential_(generator=generator))
 
 
@@ -82,7 +84,9 @@ def _noise_like(like: Tensor, stream: Stream, fill: Callable[[Tensor, torch.Gene
 
 def _fill(noise: Tensor, stream: SingleStream, fill: Callable[[Tensor, torch.Generator | None], Tensor]) -> None:
     if isinstance(stream, StreamSlice):
-        full = noise.new_empty((stream.total_rows, *noise.shape[1:]))
-        noise.copy_(fill(full, stream.generator)[stream.rows])
+        shape = list(noise.shape)
+        shape[stream.axis] = stream.total_rows
+        full = fill(noise.new_empty(shape), stream.generator)
+        noise.movedim(stream.axis, 0).copy_(full.movedim(stream.axis, 0)[stream.rows])
     else:
         fill(noise, stream)

@@ -139,3 +139,31 @@ def n_step(
         discount = torch.where(going, gamma ** (k + 1), discount).masked_fill(going & terminated[k], 0.0)
         going = going & ~(terminated[k] | truncated[k])
     return returns, last, discount, is_known
+
+
+def one_decision(
+    reward: Tensor, next_value: Tensor, terminated: Tensor, truncated: Tensor, decides_next: Tensor, gamma: float
+) -> tuple[Tensor, Tensor]:
+    """Compute one-step targets for turn-based games, in which an agent's time steps are its own decisions.
+
+    The target of a decision is the sum of its agent's rewards until its next decision plus the discounted value then,
+    or until the end of its episode. It is unknown if the episode is cut or the steps end before.
+
+    Args:
+        reward: (T, ...) reward of step t.
+        next_value: (T, ...) value of the observation after step t; read only where the agent decides next.
+        terminated: (T, ...) bool, the agent's episode ended by the rules, on any turn.
+        truncated: (T, ...) bool, the agent's episode was cut, on any turn.
+        decides_next: (T, ...) bool, the agent decides at step t + 1 of the same episode.
+        gamma: Discount per decision.
+
+    Returns:
+        (target, is_known), both (T, ...).
+    """
+    target, is_known = torch.zeros_like(reward), torch.zeros_like(terminated)
+    following, settled = torch.zeros_like(reward[0]), torch.zeros_like(terminated[0])
+    for t in range(reward.shape[0] - 1, -1, -1):
+        following = torch.where(decides_next[t], gamma * next_value[t], following).masked_fill(terminated[t], 0.0)
+        following = target[t] = reward[t] + following
+        settled = is_known[t] = terminated[t] | decides_next[t] | (settled & ~truncated[t])
+    return target, is_known

@@ -29,6 +29,8 @@ from trainers.runner.kernel_rollout import reason_for_steps
 ENV_AXES = {"hidden_state": 0, "pending": 0, "carried": 0, "decisions": 0, "replay": 1}
 """Axis of the environments in the per-environment entries of a learner's state, by the first part of their names."""
 
+STARTS = (".episode_starts", ".advances")
+"""Ends of the names of entries that are True where an episode starts."""
 ORDER_STREAM = 1006
 """Index of the random stream of the order of updates, see `derive_seed`; the first ones are of learners."""
 ORDER = "learners.order"
@@ -224,7 +226,7 @@ class LearnerGroup:
         if not self.resumes_episodes:
             state = {
                 name: torch.ones_like(value)
-                if isinstance(value, Tensor) and name.endswith(".episode_starts")
+                if isinstance(value, Tensor) and name.endswith(STARTS) and ".replay." not in name
                 else value
                 for name, value in state.items()
             }

@@ -212,8 +212,8 @@ def test_priorities_are_errors_to_the_power_alpha():
 class ByTurns:
     """Two agents in one world; plays given steps and records what the replay then holds."""
 
-    def __init__(self) -> None:
-        config = DQNConfig(rollout_length=3, gamma=0.5, replay_size=64, **NEVER)
+    def __init__(self, **settings) -> None:
+        config = DQNConfig(rollout_length=3, gamma=0.5, replay_size=64, **NEVER, **settings)
         self.learner = DQN(config, LearnerSpec(1, TWO, 1, 2, 100, has_action_mask=True, turn_based=True))
         self.t, self.turn = 0, 0
 

@@ -229,7 +229,7 @@ def test_dead_agents_do_not_change_losses_or_statistics(poison, body, kind):
                 r.final_obs.fill_(value)
                 r.final_state.fill_(value)  # no episode is cut
                 r.state[:-1][~r.valid.any(-1)] = value
-                learner.remembered[~r.valid] = value
+                learner.hidden_states.remembered[~r.valid] = value
             r.t = r.length
             metrics = learner.update()
         results.append((learner.net.state_dict(), metrics))

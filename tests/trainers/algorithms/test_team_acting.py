@@ -24,7 +24,7 @@ def test_windows_start_with_the_hidden_state_of_acting():
     for _ in range(2):
         for _ in range(8):
             core.step(learner.act(core.obs, None, None, central.now()))
-            acted.append(learner.hidden_state.clone())
+            acted.append(learner.hidden_states.present.clone())
             learner.observe(
                 Transition(
                     core.reward, core.terminated, core.truncated, core.valid, core.obs, core.final_obs,
@@ -34,17 +34,18 @@ def test_windows_start_with_the_hidden_state_of_acting():
         learner.update()
     acted = torch.stack(acted)
     for start in (0, 1, 2):  # an episode starts at 0: 1 and 2 are in the middle of it
-        learner.burn_in = 0
-        window = learner.replay.windows(torch.full((4,), start), torch.arange(4), 16 - start)
-        past = window["hidden_state"][0], learner._inputs(window["obs"]), window["episode_starts"]
-        torch.testing.assert_close(learner._unroll(learner.actor, *past)[1], acted[start:])
+        states = learner.hidden_states
+        states.burn_in, states.window = 0, 16 - start
+        window = states.sample(learner.replay, torch.full((4,), start), torch.arange(4))
+        inputs, past = learner._inputs(window["obs"]), window["hidden_state"]
+        torch.testing.assert_close(states.unroll(learner.actor, inputs, window, past)[1], acted[start:])
         assert window["episode_starts"][:, 0].nonzero().flatten().tolist() == [
             t - start for t in range(start, 16) if t % 3 == 0
         ]
-        learner.burn_in = 5
-        torch.testing.assert_close(learner._unroll(learner.actor, *past)[1], acted[start + 5 :])
-    stale = torch.full_like(past[0], 7.0), *past[1:]  # no hidden state crosses episodes
-    torch.testing.assert_close(learner._unroll(learner.actor, *stale)[1], acted[7:])
+        states.burn_in = 5
+        torch.testing.assert_close(states.unroll(learner.actor, inputs, window, past)[1], acted[start:])
+    stale = torch.full_like(past, 7.0)  # no hidden state crosses episodes
+    torch.testing.assert_close(states.unroll(learner.actor, inputs, window, stale)[1][1:], acted[3:])
     assert not learner.replay.buffers["hidden_state"][learner.replay.buffers["episode_starts"]].any()
 
 

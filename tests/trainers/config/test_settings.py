@@ -30,6 +30,8 @@ from trainers.config.train_config import TrainConfig
             "window = 8: has no effect with learner.network = 'mlp'; set learner.network to one of 'gru', ",
         ),
         ("vdn", {"burn_in": 7}, "burn_in = 7: has no effect with learner.network = 'mlp'"),
+        ("dqn", {"window": 8}, "window = 8: has no effect with learner.network = 'mlp'"),
+        ("sac", {"burn_in": 7}, "burn_in = 7: has no effect with learner.network = 'mlp'"),
         ("vdn", {"mixer_width": 8}, "mixer_width = 8: has no effect with learner.mixer = 'vdn'"),
         ("dqn", {"priority_alpha": 0.7}, "priority_alpha = 0.7: has no effect with learner.prioritized = False"),
         ("dqn", {"priority_beta": 0.7}, "priority_beta = 0.7: has no effect with learner.prioritized = False"),

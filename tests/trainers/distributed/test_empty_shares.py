@@ -25,16 +25,22 @@ SMALL: dict[str, Any] = {
     "learning_rate": 0.01, "normalize_obs": True, "max_grad_norm": 1.0,
 }  # fmt: skip
 SPREAD, TAG, BOX = {"max_cycles": 6}, {"max_cycles": 6, "num_good": 2}, {"continuous_actions": True}
+GRU = {"network": "gru", "window": 3, "burn_in": 1}
 RUNS = {
     "dqn": ("SimpleSpread-v0", SPREAD, "dqn", {"prioritized": True, "n_step": 2}),
     "iql": ("SimpleSpread-v0", SPREAD, "iql", {}),
-    "vdn": ("SimpleSpread-v0", SPREAD, "vdn", {"network": "gru", "window": 3, "burn_in": 1}),
+    "dqn of windows": ("SimpleSpread-v0", SPREAD, "dqn", GRU | {"n_step": 2}),
+    "iql of turns": ("LeducPoker-v0", {}, "iql", GRU),
+    "vdn": ("SimpleSpread-v0", SPREAD, "vdn", GRU),
     "qmix": ("SimpleSpread-v0", SPREAD, "qmix", {}),
     "qplex": ("SimpleSpread-v0", SPREAD, "qplex", {}),
     "ddpg": ("Pendulum-v1", {}, "ddpg", {}),
     "td3": ("Pendulum-v1", {}, "td3", {}),
     "sac": ("Pendulum-v1", {}, "sac", {}),
     "sac of choices": ("SimpleSpread-v0", SPREAD, "sac", {}),
+    "sac of windows": ("Pendulum-v1", {}, "sac", GRU),
+    "sac of windows of choices": ("SimpleSpread-v0", SPREAD, "sac", GRU),
+    "td3 of windows": ("Pendulum-v1", {}, "td3", GRU),
     "maddpg": ("SimpleTag-v0", TAG, "maddpg", {}),
     "matd3": ("SimpleTag-v0", TAG | BOX, "matd3", {}),
     "masac": ("SimpleTag-v0", TAG | BOX, "masac", {}),

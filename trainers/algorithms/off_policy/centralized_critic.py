@@ -178,7 +178,9 @@ class JointCriticLearner(CriticLearner):
     def _make_critic(self, spec: LearnerSpec, code_width: int, outputs: int, weights: torch.Generator) -> Network:
         return JointCritic(self.config, self.view, code_width, outputs, weights)
 
-    def _values(self, critics: nn.ModuleList, situation: Tensor, code: Tensor | None = None) -> Tensor:
+    def _values(
+        self, critics: nn.ModuleList, situation: Tensor, code: Tensor | None = None, hidden_states: object = None
+    ) -> Tensor:
         if code is None:
             return torch.stack([critic(situation) for critic in critics])
         return torch.stack([critic(situation, code).squeeze(-1) for critic in critics])

@@ -3,28 +3,31 @@
 from __future__ import annotations
 
 from abc import abstractmethod
+from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import Any
 
 import torch
 from torch import Tensor, nn
 
 from gpu_envs.errors import ConfigError
 from gpu_envs.utils.settings import check_settings, setting
+from trainers.algorithms.off_policy.hidden_states import HiddenStates, WindowConfig
 from trainers.algorithms.off_policy.kernel_acting import KernelActing
 from trainers.algorithms.off_policy.replay_learner import ReplayLearner
 from trainers.base.learner_spec import LearnerSpec
 from trainers.base.random_streams import SingleStream, stream_of_rows
 from trainers.buffers.replay_buffer import Fields, ReplayBuffer
 from trainers.buffers.rollout_buffer import RolloutBuffer
-from trainers.models.networks import ACTIVATIONS, Network, NetworkConfig, with_block
+from trainers.models.networks import ACTIVATIONS, Network, with_block
 from trainers.models.normalization import masked_mean
 
-COPIED_FIELDS = ("reward", "terminated", "valid", "which")
+COPIED_FIELDS = ("reward", "terminated", "valid", "which", "episode_starts", "hidden_state")
 """Fields of sampled steps that losses use unchanged; "which" is described in `CriticLearner.draw`."""
 
 
 @dataclass(frozen=True)
-class CriticConfig(NetworkConfig):
+class CriticConfig(WindowConfig):
     """Settings of TD3, SAC and their multi-agent forms. A "step" is one step of one world, with all its agents."""
 
     names = "learners with a replay"
@@ -40,7 +43,7 @@ class CriticConfig(NetworkConfig):
     replay_size: int = setting(1_000_000, ge=1)
     """Capacity of the replay [steps of worlds]. Lower it if memory is short."""
     batch_size: int = setting(256, ge=1)
-    """Steps per gradient step, each with all agents of the policy."""
+    """Steps per gradient step, each with all agents of the policy; with a GRU, windows of steps."""
     learning_starts: int = setting(5_000, ge=0)
     """Steps of uniformly random actions before the first gradient step."""
     learning_rate: float = setting(1e-3, gt=0)
@@ -68,11 +71,13 @@ class CriticLearner(KernelActing, ReplayLearner):
     """Learner with an actor and critics of actions.
 
     The replay stores steps as the environment returned them, with zeros in invalid rows. Observations and actions are
-    normalized when they are sampled.
+    normalized when they are sampled. Recurrent critics have hidden states of their own, zeros before the burn-in.
     """
 
     critics: nn.ModuleList
     """C critics."""
+    values_all_choices: bool = False
+    """Whether critics output the values of all choices, not that of a code."""
 
     def __init__(self, config: CriticConfig, spec: LearnerSpec) -> None:
         """Set the device and the random streams; raise ConfigError if agents take turns."""
@@ -83,23 +88,33 @@ class CriticLearner(KernelActing, ReplayLearner):
         super().__init__(config, spec)
 
     @abstractmethod
-    def target_actions(self, obs: Tensor, stream: SingleStream, mask: Tensor | None = None) -> tuple[Tensor, Tensor]:
+    def target_actions(
+        self, obs: Tensor, stream: SingleStream, mask: Tensor | None = None, hidden_state: Tensor | None = None
+    ) -> tuple[Tensor, Tensor]:
         """Return codes (B, n, code_width) of the policy's actions on observations (B, n, D), and entropies (B, n).
 
         Args:
             obs: (B, n, D) observations.
             stream: Random stream of the calling learner, so that learners do not depend on each other's streams.
             mask: (B, n, choices), True = legal; None: all actions are legal.
+            hidden_state: (B, n, H), of a recurrent policy.
         """
 
     def _allocate(self) -> None:
-        """Allocate rollout and replay; raise ConfigError if the replay does not fit into memory."""
+        """Allocate rollout and replay.
+
+        Raises:
+            ConfigError: The replay does not fit into memory, or a critic of all agents has a hidden state.
+        """
         c, spec = self.config, self.learner_spec
+        if self.central_input is not None:
+            self.actor.check_feedforward(c.names)
         self.rollout: RolloutBuffer = RolloutBuffer.for_learner(
             spec, self.head, c.rollout_length, c.truncation_capacity
         )
+        self.hidden_states: HiddenStates = HiddenStates(c, self.actor, self.rollout)
         if fields := self._fields(spec):
-            least = c.rollout_length
+            least = max(c.rollout_length, self.hidden_states.window)
             self.replay: ReplayBuffer = ReplayBuffer(
                 c.replay_size, spec.num_envs, fields, self.device, least, spec.shard
             )
@@ -113,22 +128,52 @@ class CriticLearner(KernelActing, ReplayLearner):
         fields["action"] = ((*row, *self.head.action_shape), self.head.action_dtype)
         if spec.has_action_mask:
             fields |= dict.fromkeys(("mask", "next_mask"), ((*row, self.head.num_params), torch.bool))
-        return fields
+        return {**fields, **self.hidden_states.fields()}
 
     def _make_critic(self, spec: LearnerSpec, code_width: int, outputs: int, weights: torch.Generator) -> Network:
         """Build a critic of situations and codes of width `code_width`."""
         network_spec = with_block(self.config.spec(spec.obs_width, spec.layout), "action", code_width)
         return Network(network_spec, outputs, 1.0, weights, "critic")
 
-    def _values(self, critics: nn.ModuleList, situation: Tensor, code: Tensor | None = None) -> Tensor:
-        """Return C critics' values for situations (B, n, ...).
+    def _values(
+        self,
+        critics: nn.ModuleList,
+        situation: Tensor,
+        code: Tensor | None = None,
+        hidden_states: Sequence[Tensor] | None = None,
+    ) -> Tensor:
+        """Return C critics' values for situations (B, n, ...), and for recurrent critics hidden states before them.
 
         They are (C, B, n) for codes, and (C, B, n, choices) for all choices.
         """
-        if code is None:
-            return torch.stack([critic(situation) for critic in critics])
-        x = torch.cat([situation, code], -1)
-        return torch.stack([critic(x).squeeze(-1) for critic in critics])
+        x, networks = situation if code is None else torch.cat([situation, code], -1), list[Any](critics)
+        if hidden_states is None:
+            values = [critic(x) for critic in networks]
+        else:
+            values = [critic.step(x, state)[0] for critic, state in zip(networks, hidden_states, strict=True)]
+        return torch.stack(values) if code is None else torch.stack(values).squeeze(-1)
+
+    def _values_of_steps(self, critics: nn.ModuleList, batch: dict[str, Tensor]) -> Tensor:
+        """Return C critics' values for the steps of a batch, as `_values`."""
+        if not self.hidden_states.width:
+            return self._values(critics, batch["situation"], None if self.values_all_choices else batch["code"])
+        values = self._unroll(critics, batch)[0]
+        return values if self.values_all_choices else values.squeeze(-1)
+
+    @torch.no_grad()
+    def _states_of_steps(self, critics: nn.ModuleList, batch: dict[str, Tensor], after: bool) -> list[Tensor] | None:
+        """Return C critics' hidden states (L, B, n, H) before or after the steps of a batch; None without one."""
+        if not self.hidden_states.width:
+            return None
+        states = self._unroll(critics, batch)[1]
+        return states if after else [self.hidden_states.before(state, batch) for state in states]
+
+    def _unroll(self, critics: nn.ModuleList, batch: dict[str, Tensor]) -> tuple[Tensor, list[Tensor]]:
+        """Return C critics' outputs (C, L, B, n, outputs) for the steps of a batch, and hidden states after them."""
+        x = batch["situation"]
+        x = x if self.values_all_choices else torch.cat([x, batch["code"]], -1)
+        results: list[Any] = [self.hidden_states.unroll(critic, x, batch) for critic in list[Any](critics)]
+        return torch.stack([outputs for outputs, _ in results]), [states for _, states in results]
 
     def _store_rollout(self) -> None:
         r = self.rollout
@@ -138,7 +183,10 @@ class CriticLearner(KernelActing, ReplayLearner):
             # the legal actions after a cut are unknown, so such a step has no target
             steps["valid"] = r.valid & ~(r.truncated & ~r.terminated)
             steps |= {"mask": r.mask[:-1], "next_mask": r.mask[1:]}
-        self.replay.add(steps)
+        self.replay.add(steps | self.hidden_states.steps())
+
+    def _can_learn(self) -> bool:
+        return self.replay.filled >= self.hidden_states.window
 
     def _outcome(self) -> dict[str, Tensor]:
         """Return reward, termination and validity of the rollout's steps, (T, E, n) by name."""
@@ -149,15 +197,18 @@ class CriticLearner(KernelActing, ReplayLearner):
     def draw(self) -> dict[str, Tensor]:
         """Return steps sampled uniformly from the replay, tensors (batch_size, ...) by name.
 
-        With several ranks the result holds the steps of this rank's worlds only, and "which" their indices among all.
+        With a hidden state these are windows (L, batch_size, ...), see `HiddenStates.sample`. With several ranks the
+        result holds the steps of this rank's worlds only, and "which" their indices among all.
         """
-        time, env, indices = self.replay.local_places(*self.replay.draw(self.config.batch_size, self.generator))
-        sampled = self.replay.at(time, env)
+        states, count = self.hidden_states, self.config.batch_size
+        time, env, indices = self.replay.local_places(*self.replay.draw(count, self.generator, states.window))
+        sampled = states.sample(self.replay, time, env) if states.width else self.replay.at(time, env)
         return sampled if indices is None else {**sampled, "which": indices}
 
     def _noise_stream(self, sampled: dict[str, Tensor]) -> SingleStream:
         """Return the random stream of noise on sampled steps, tensors (B, ...) by name."""
-        return stream_of_rows(self.generator, self.config.batch_size, sampled.get("which"))
+        axis = 1 if self.hidden_states.width else 0
+        return stream_of_rows(self.generator, self.config.batch_size, sampled.get("which"), axis)
 
     def _step_critics(self, values: Tensor, target: Tensor, valid: Tensor) -> dict[str, Tensor]:
         """Take one gradient step of C critics with values (C, B, n) on the squared error to targets (B, n)."""

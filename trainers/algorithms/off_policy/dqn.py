@@ -15,12 +15,13 @@ from torch import Tensor, nn
 
 from gpu_envs.errors import ConfigError
 from gpu_envs.utils.settings import check_settings, setting
+from trainers.algorithms.off_policy.hidden_states import HiddenStates
 from trainers.algorithms.off_policy.kernel_acting import KernelActing
 from trainers.algorithms.off_policy.q_learning import QConfig, QLearner, best_value, explore
 from trainers.base.gradients import linear_schedule
 from trainers.base.learner_spec import LearnerSpec
 from trainers.buffers.replay_buffer import PRIORITY, Fields, ReplayBuffer
-from trainers.buffers.returns import n_step
+from trainers.buffers.returns import n_step, one_decision
 from trainers.buffers.rollout_buffer import RolloutBuffer
 from trainers.models.action_heads import GreedyHead, greedy_spec
 from trainers.models.networks import Network, polyak_update, target_copy
@@ -52,9 +53,9 @@ class DQN(KernelActing, QLearner):
     """Learner of DQN. `update` moves the rollout's steps to the replay and takes gradient steps.
 
     In turn-based games, the reward of a decision is the sum of its agent's rewards until its next decision or the end
-    of its episode. The replay stores it at the step that completes it. Decisions whose episode is cut have no known
-    outcome and are left out. With action masks the same holds for steps that were cut, as the legal actions after them
-    are unknown.
+    of its episode. The replay stores it at the step that completes it; with a hidden state it stores all steps.
+    Decisions whose episode is cut have no known outcome and are left out. With action masks the same holds for steps
+    that were cut, as the legal actions after them are unknown.
     """
 
     kernel_methods: tuple[str, ...] = ("act", "observe")
@@ -64,7 +65,11 @@ class DQN(KernelActing, QLearner):
     """Settings of the learner."""
 
     def __init__(self, config: DQNConfig, spec: LearnerSpec) -> None:
-        """Build networks and buffers; raise ConfigError if DQN does not support the spec or the replay does not fit."""
+        """Build networks and buffers.
+
+        Raises:
+            ConfigError: DQN does not support the spec or the combination of settings, or the replay does not fit.
+        """
         if spec.turn_based and config.n_step > 1:
             raise ConfigError(f"learner.n_step: expected 1 for turn-based games, got {config.n_step}")
         super().__init__(config, spec)
@@ -78,7 +83,8 @@ class DQN(KernelActing, QLearner):
         self.head: GreedyHead = GreedyHead(choices, config.dueling)
         self.normalizer: ObservationNormalizer = ObservationNormalizer(width, self.spec)
         self.actor: Network = Network(self.spec, self.head.num_params, 1.0, torch.Generator().manual_seed(spec.seed))
-        self.actor.check_feedforward("dqn and iql")
+        if self.actor.hidden_width and config.prioritized:
+            raise ConfigError("learner.prioritized: expected False for a network with a hidden state, got True")
         self.target: Network = target_copy(self.actor)
         self.net: nn.ModuleDict = nn.ModuleDict(
             {"normalizer": self.normalizer, "actor": self.actor, "target": self.target}
@@ -90,10 +96,13 @@ class DQN(KernelActing, QLearner):
         self.rollout: RolloutBuffer = RolloutBuffer.for_learner(
             spec, self.head, config.rollout_length, config.truncation_capacity
         )
-        fields, least = self._fields(shape[1], width, choices), max(config.rollout_length, config.n_step)
+        self.hidden_states: HiddenStates = HiddenStates(config, self.actor, self.rollout, spec.turn_based)
+        self.window: int = self.hidden_states.window + config.n_step - 1
+        """Steps that a gradient step needs after each drawn place."""
+        fields, least = self._fields(shape[1], width, choices), max(config.rollout_length, self.window)
         self.replay: ReplayBuffer = ReplayBuffer(config.replay_size, shape[0], fields, self.device, least, spec.shard)
         self.pending: dict[str, Tensor] = {}  # per agent, the decision whose outcome is not known yet
-        if spec.turn_based:
+        if spec.turn_based and not self.actor.hidden_width:
             like = {"obs": self.rollout.obs, "action": self.rollout.action, "reward": self.rollout.reward}
             self.pending = {name: torch.zeros_like(tensor[0]) for name, tensor in like.items()}
             self.pending["open"] = torch.zeros(shape, dtype=torch.bool, device=self.device)
@@ -102,6 +111,8 @@ class DQN(KernelActing, QLearner):
         flags = dict.fromkeys(("terminated", "truncated", "valid"), ((agents,), torch.bool))
         mask = {"next_mask": ((agents, choices), torch.bool)} if self.has_action_mask else {}
         priority = {PRIORITY: ((), torch.float32)} if self.config.prioritized else {}
+        states = self.hidden_states.fields()
+        turns = dict.fromkeys(("decides", "decides_next"), ((agents,), torch.bool)) if "advances" in states else {}
         return {
             "obs": ((agents, width), torch.float32),
             "action": ((agents,), torch.int64),
@@ -110,6 +121,8 @@ class DQN(KernelActing, QLearner):
             **flags,
             **mask,
             **priority,
+            **states,
+            **turns,
         }
 
     @torch.no_grad()
@@ -122,7 +135,7 @@ class DQN(KernelActing, QLearner):
     ) -> Tensor:
         """Return epsilon-greedy actions (E, n); arguments as in `Learner.act`."""
         obs, mask = self.rollout.begin_step(obs, mask, to_move)
-        values = self.head.values(self.actor(self.normalizer(obs)))
+        values = self.head.values(self.hidden_states.step(self.actor, self.normalizer(obs)))
         action = explore(values, mask, self.epsilon, self.stream)
         self.rollout.store_action(action)
         return action
@@ -137,19 +150,22 @@ class DQN(KernelActing, QLearner):
         return super()._begin_learning(progress)
 
     def _can_learn(self) -> bool:
-        return self.replay.filled >= self.config.n_step
+        return self.replay.filled >= self.window
 
     def _carried(self) -> dict[str, Tensor]:
-        return self.pending
+        return self.pending | super()._carried()
 
     def _each_step(self) -> dict[str, Tensor]:
-        """Return the rollout's transitions (T, E, n, ...), for agents that act at every step."""
+        """Return the rollout's transitions (T, E, n, ...); with a hidden state also those of agents that wait."""
         r = self.rollout
         steps = {"obs": r.obs, "action": r.action, "reward": r.reward, "next_obs": r.next_obs()}
         steps |= {"terminated": r.terminated, "truncated": r.truncated, "valid": r.valid}
         if self.has_action_mask:
             steps["valid"] = r.valid & (r.terminated | ~r.truncated)
-        return steps
+        if r.advances is not None:
+            assert r.to_move is not None
+            steps |= {"decides": r.valid & r.to_move[:-1], "decides_next": r.to_move[1:] & ~r.truncated}
+        return steps | self.hidden_states.steps()
 
     def _complete(self) -> dict[str, Tensor]:
         """Return the rollout's completed decisions (T, E, n, ...), at the steps that complete them."""
@@ -188,19 +204,22 @@ class DQN(KernelActing, QLearner):
         return (self.replay.buffers[PRIORITY],) if self.config.prioritized else ()
 
     def _minibatch_step(self, move_target: bool) -> dict[str, Tensor]:
-        """Take one Adam step on the Huber loss of sampled steps (B, n)."""
+        """Take one Adam step on the Huber loss of sampled steps (B, n), or windows of steps (L, B, n)."""
         c, replay = self.config, self.replay
         if c.prioritized:
             step, world, weight = replay.draw_prioritized(c.batch_size, self.generator, self.beta, c.n_step)
         else:
-            step, world = replay.draw(c.batch_size, self.generator, c.n_step)
+            step, world = replay.draw(c.batch_size, self.generator, self.window)
             weight = torch.ones(c.batch_size, device=self.device)
         time, env, indices = replay.local_places(step, world)
         weight = weight if indices is None else weight[indices]
-        target, is_known = self._targets(time, env)
+        if self.hidden_states.width:
+            value, target, is_known = self._windows(time, env)
+        else:
+            target, is_known = self._targets(time, env)
+            values = self.head.values(self.actor(self.normalizer(replay.buffers["obs"][time, env])))
+            value = values.gather(-1, replay.buffers["action"][time, env].unsqueeze(-1)).squeeze(-1)
         count = self.reducer.divisor(is_known)
-        values = self.head.values(self.actor(self.normalizer(replay.buffers["obs"][time, env])))
-        value = values.gather(-1, replay.buffers["action"][time, env].unsqueeze(-1)).squeeze(-1)
         error = nn.functional.smooth_l1_loss(value, target, reduction="none")
         loss = masked_mean(error * weight.unsqueeze(1), is_known, count)
         grad_norm = self.reducer.step(self.optimizers["adam"], loss, c.max_grad_norm)
@@ -226,3 +245,27 @@ class DQN(KernelActing, QLearner):
         prefer = self.head.values(self.actor(next_obs)) if c.double else values
         mask = buffers["next_mask"][index] if self.has_action_mask else None
         return returns + discount * best_value(values, prefer, mask), is_known
+
+    def _windows(self, time: Tensor, env: Tensor) -> tuple[Tensor, Tensor, Tensor]:
+        """Return values of the actions in windows from places on, targets, and whether these are known (L, B, n)."""
+        c, states = self.config, self.hidden_states
+        w = states.sample(self.replay, time, env, c.n_step - 1)
+        start, obs, next_obs = w["hidden_state"], self.normalizer(w["obs"]), self.normalizer(w["next_obs"])
+        params, hidden_state = states.unroll(self.actor, obs, w, start)
+        values = self.head.values(params).gather(-1, w["action"].unsqueeze(-1)).squeeze(-1)
+        with torch.no_grad():
+            target_state = states.after(self.target, obs, w, start)
+            next_values = self.head.values(self.target.step(next_obs, target_state)[0])
+            prefer = self.head.values(self.actor.step(next_obs, hidden_state)[0]) if c.double else next_values
+            next_value = best_value(next_values, prefer, w.get("next_mask"))
+            if "decides" in w:
+                target, is_known = one_decision(
+                    w["reward"], next_value, w["terminated"], w["truncated"], w["decides_next"], c.gamma
+                )
+                return values, target, is_known & w["decides"] & w["valid"]
+            reward, terminated, truncated, valid = (
+                w[name].unfold(0, c.n_step, 1).movedim(-1, 0) for name in ("reward", "terminated", "truncated", "valid")
+            )
+            returns, last, discount, is_known = n_step(reward, terminated, truncated, valid, c.gamma)
+            ahead = next_value.unfold(0, c.n_step, 1).gather(-1, last.unsqueeze(-1)).squeeze(-1)
+        return values[: len(returns)], returns + discount * ahead, is_known

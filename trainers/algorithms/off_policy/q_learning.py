@@ -11,17 +11,17 @@ import torch
 from torch import Tensor, nn
 
 from gpu_envs.utils.settings import setting
+from trainers.algorithms.off_policy.hidden_states import WindowConfig
 from trainers.algorithms.off_policy.replay_learner import ReplayLearner
 from trainers.base.gradients import Schedule, find_schedule
 from trainers.base.learner_spec import LearnerSpec
 from trainers.base.optimizers import make_adam, set_learning_rate
 from trainers.base.random_streams import Stream, uniform
 from trainers.models.action_heads import legal
-from trainers.models.networks import NetworkConfig
 
 
 @dataclass(frozen=True)
-class QConfig(NetworkConfig):
+class QConfig(WindowConfig):
     """Settings of DQN, VDN and QMIX. A "step" is one step of one world, with all its agents."""
 
     activation: str = setting("relu", choices=("tanh", "relu"))

@@ -1,9 +1,7 @@
 """VDN (Sunehag et al. 2018), QMIX (Rashid et al. 2018) and QPLEX (Wang et al. 2021): cooperative value decomposition.
 
 Each agent acts greedily on its own values, which are learned from the team's reward alone. A mixer computes the team's
-value from them, see `mixers`. As in PyMARL, all agents share one network, which gets the agent's index. A recurrent
-network starts each training window with the hidden state stored when the window was played, as in R2D2 (Kapturowski et
-al. 2019, section 3).
+value from them, see `mixers`. As in PyMARL, all agents share one network, which gets the agent's index.
 """
 
 from __future__ import annotations
@@ -17,13 +15,14 @@ from torch import Tensor, nn
 from gpu_envs.errors import ConfigError
 from gpu_envs.utils.settings import Bounds, check_settings, setting
 from trainers.algorithms.learner import CentralInput
+from trainers.algorithms.off_policy.hidden_states import HiddenStates
 from trainers.algorithms.off_policy.mixers import Mixer, QMIXMixer, QPLEXMixer, VDNMixer
 from trainers.algorithms.off_policy.q_learning import QConfig, QLearner, explore
 from trainers.base.learner_spec import LearnerSpec
 from trainers.buffers.replay_buffer import ReplayBuffer
 from trainers.buffers.rollout_buffer import RolloutBuffer
 from trainers.models.action_heads import GreedyHead, greedy_spec, legal
-from trainers.models.networks import RECURRENT, Network, actor_width, polyak_update, target_copy, with_ids
+from trainers.models.networks import Network, actor_width, polyak_update, target_copy, with_ids
 from trainers.models.normalization import ObservationNormalizer, masked_mean
 from trainers.models.policy import mask_spec
 
@@ -39,11 +38,6 @@ class QMIXConfig(QConfig):
     """Width of the mixer's hidden layers."""
     mixer_heads: int = setting(10, ge=1, requires={"mixer": "qplex"})
     """Number of attention heads that weight QPLEX's advantages."""
-    window: int = setting(16, ge=1, requires={"network": RECURRENT})
-    """With a hidden state only: consecutive steps per training window."""
-    burn_in: int = setting(4, ge=0, requires={"network": RECURRENT})
-    """With a hidden state only: steps before each window that only recompute it, because older weights stored it.
-    Raise it if windows are shorter than the time over which policies must remember."""
 
     def __post_init__(self) -> None:
         """Raise ConfigError for the first invalid setting."""
@@ -63,7 +57,6 @@ class QMIX(QLearner):
     that cut an agent are left out, as the legal actions after them are unknown.
     """
 
-    carries = "carried"
     config: QMIXConfig
     """Settings of the learner."""
 
@@ -103,12 +96,10 @@ class QMIX(QLearner):
         self.net: nn.ModuleDict = nn.ModuleDict({"learned": learned, **targets, **normalizers})
         self.net.to(self.device)
         self._optimize(learned.parameters())
-        self.hidden_state: Tensor = torch.zeros((envs, agents, self.actor.hidden_width), device=self.device)
-        self.burn_in: int = config.burn_in if self.actor.hidden_width else 0
-        self.window: int = self.burn_in + config.window if self.actor.hidden_width else 1
         self.rollout: RolloutBuffer = RolloutBuffer.for_learner(
             spec, self.head, config.rollout_length, config.truncation_capacity
         )
+        self.hidden_states: HiddenStates = HiddenStates(config, self.actor, self.rollout)
         per_agent, flag = (agents, width), torch.bool
         fields = {
             "obs": (per_agent, torch.float32),
@@ -119,16 +110,14 @@ class QMIX(QLearner):
             "reward": ((), torch.float32),
             "known": ((), flag),
             "episode_starts": ((), flag),
+            **self.hidden_states.fields(),
         }
         if self.state_width:
             fields |= dict.fromkeys(("state", "next_state"), ((self.state_width,), torch.float32))
         if self.has_action_mask:
             masks = ("mask", "next_mask") if config.mixer == "qplex" else ("next_mask",)
             fields |= dict.fromkeys(masks, ((agents, choices), flag))
-        if self.actor.hidden_width:
-            fields["hidden_state"] = ((agents, self.actor.hidden_width), torch.float32)
-        self.remembered: Tensor = torch.zeros((config.rollout_length, *self.hidden_state.shape), device=self.device)
-        least = max(config.rollout_length, self.window)
+        least = max(config.rollout_length, self.hidden_states.window)
         self.replay: ReplayBuffer = ReplayBuffer(config.replay_size, envs, fields, self.device, least, spec.shard)
 
     def _make_mixer(self, agents: int, choices: int, weights: torch.Generator) -> Mixer:
@@ -148,14 +137,8 @@ class QMIX(QLearner):
         state: Tensor | None = None,
     ) -> Tensor:
         """Return epsilon-greedy actions (E, n); arguments as in `Learner.act`."""
-        t = self.rollout.t
-        begins = self.rollout.episode_starts[t]
         obs, mask = self.rollout.begin_step(obs, mask, None, state if self.state_width else None)
-        self.hidden_state.masked_fill_(begins[:, None, None], 0.0)
-        self.remembered[t].copy_(self.hidden_state)
-        values, hidden_state = self.actor.step(self._inputs(obs), self.hidden_state)
-        assert hidden_state is not None
-        self.hidden_state.copy_(hidden_state)
+        values = self.hidden_states.step(self.actor, self._inputs(obs))
         action = explore(values, mask, self.epsilon, self.stream)
         self.rollout.store_action(action)
         return action
@@ -170,7 +153,7 @@ class QMIX(QLearner):
             self.state_normalizer.update(r.state[:-1], r.valid.any(-1), self.reducer.sum)
 
     def _can_learn(self) -> bool:
-        return self.replay.filled >= self.window
+        return self.replay.filled >= self.hidden_states.window
 
     def _store_rollout(self) -> None:
         self.replay.add(self._team_steps())
@@ -189,6 +172,7 @@ class QMIX(QLearner):
             "reward": r.reward.masked_fill(~r.valid, 0.0).mean(-1) * self.config.reward_scale,
             "known": is_known,
             "episode_starts": r.episode_starts[:-1],
+            **self.hidden_states.steps(),
         }
         if self.state_width:
             assert r.state is not None
@@ -199,31 +183,25 @@ class QMIX(QLearner):
             steps |= {"mask": r.mask[:-1]} if self.config.mixer == "qplex" else {}
             steps["next_mask"] = r.mask[1:]
             steps["known"] = is_known & ~(r.truncated & follows).any(-1)
-        if self.actor.hidden_width:
-            steps["hidden_state"] = self.remembered.masked_fill(~r.valid.unsqueeze(-1), 0.0)
         return steps
 
     def _minibatch_step(self, move_target: bool) -> dict[str, Tensor]:
         """Take one Adam step on the squared error of the team values, over sampled windows (L, B)."""
-        c = self.config
-        time, env, _ = self.replay.local_places(*self.replay.draw(c.batch_size, self.generator, self.window))
-        names = [name for name in self.replay.buffers if name != "hidden_state"]
-        batch = self.replay.windows(time, env, self.window, names)
+        c, states = self.config, self.hidden_states
+        time, env, _ = self.replay.local_places(*self.replay.draw(c.batch_size, self.generator, states.window))
+        batch = states.sample(self.replay, time, env)
         inputs, next_inputs = self._inputs(batch["obs"]), self._inputs(batch["next_obs"])
-        past = (
-            (self.replay.buffers["hidden_state"][time, env], inputs, batch["episode_starts"])
-            if self.actor.hidden_width
-            else None
-        )
-        batch = {name: values[self.burn_in :] for name, values in batch.items()}
-        if past is None:
-            values, hidden_state = self.actor(inputs), None
-        else:
-            values, hidden_state = self._unroll(self.actor, *past)
+        start = batch.pop("hidden_state", None)
+        values, hidden_state = states.unroll(self.actor, inputs, batch, start)
+        target_state = states.after(self.target_actor, inputs, batch, start)
+        if hidden_state is not None and target_state is not None:  # the burn-in is of no more use
+            values, next_inputs, hidden_state, target_state = (
+                tensor[states.burn_in :] for tensor in (values, next_inputs, hidden_state, target_state)
+            )
+            batch = {name: tensor[states.burn_in :] for name, tensor in batch.items()}
         team = self._team_value(self.mixer, values, batch["action"], batch["valid"], batch, "")
         with torch.no_grad():
-            next_inputs = next_inputs[self.burn_in :]
-            next_values = self.target_actor.step(next_inputs, past and self._unroll(self.target_actor, *past)[1])[0]
+            next_values = self.target_actor.step(next_inputs, target_state)[0]
             prefer = self.actor.step(next_inputs, hidden_state)[0] if c.double else next_values
             greedy = legal(prefer, batch.get("next_mask")).argmax(-1)
             following = self._team_value(self.target_mixer, next_values, greedy, batch["follows"], batch, "next_")
@@ -258,24 +236,5 @@ class QMIX(QLearner):
         code = torch.eye(values.shape[-1], device=self.device)[action].masked_fill(~alive.unsqueeze(-1), 0.0)
         return mixer(value, state, best, code)
 
-    def _unroll(self, actor: Network, start: Tensor, inputs: Tensor, begins: Tensor) -> tuple[Tensor, Tensor]:
-        """Return values (L', B, n, choices) and hidden states (L', B, n, H) of windows, without the burn-in.
-
-        Args:
-            actor: The recurrent network.
-            start: (B, n, H) hidden states stored before the first step.
-            inputs: (L, B, n, ...) network inputs.
-            begins: (L, B), an episode starts with this step, and the hidden state is reset before it.
-        """
-        length, count, agents, _ = inputs.shape
-        rows, begins = inputs.flatten(1, 2), begins.repeat_interleave(agents, dim=1)
-        hidden_state, burn_in = start.flatten(0, 1), self.burn_in
-        if burn_in:
-            with torch.no_grad():
-                hidden_state = actor.unroll(rows[:burn_in], hidden_state, begins[:burn_in])[1][-1]
-        values, remembered = actor.unroll(rows[burn_in:], hidden_state, begins[burn_in:])
-        shape = (length - burn_in, count, agents)
-        return values.view(*shape, values.shape[-1]), remembered.view(*shape, remembered.shape[-1])
-
     def _carried(self) -> dict[str, Tensor]:
-        return {"hidden_state": self.hidden_state, "episode_starts": self.rollout.episode_starts[0]}
+        return self.hidden_states.carried()

@@ -10,6 +10,7 @@ import torch
 from torch import Tensor, nn
 
 from trainers.algorithms.learner import CentralInput
+from trainers.algorithms.off_policy.hidden_states import HiddenStates
 from trainers.base.captured_updates import CapturedUpdates
 from trainers.base.gradients import LOCAL_REDUCER, GradientReducer
 from trainers.base.learner_spec import LearnerSpec
@@ -37,7 +38,7 @@ class ReplayLearner(ABC):
     """Sum of gradients and statistics over the processes that train together."""
     counters: tuple[str, ...] = ("steps", "gradient_steps")
     """Counters in checkpoints."""
-    carries: str = ""
+    carries: str = "carried"
     """Name in checkpoints of the tensors of `_carried`."""
     config: Any
     """Settings of the algorithm."""
@@ -55,6 +56,8 @@ class ReplayLearner(ABC):
     """Optimizers by name."""
     rollout: RolloutBuffer
     """Present rollout."""
+    hidden_states: HiddenStates
+    """Hidden states of the policy."""
     replay: ReplayBuffer
     """Steps of earlier rollouts, on the learner's device."""
 
@@ -142,7 +145,7 @@ class ReplayLearner(ABC):
 
     def _carried(self) -> dict[str, Tensor]:
         """Return the tensors carried from one rollout to the next, except the replay."""
-        return {}
+        return self.hidden_states.carried() if self.hidden_states.width else {}
 
     def _replay_state(self) -> State:
         return self.replay.state_dict()

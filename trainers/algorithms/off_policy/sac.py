@@ -65,7 +65,6 @@ class SAC(CriticLearner):
         assert isinstance(head, CategoricalHead | TanhGaussianHead)
         self.head: CategoricalHead | TanhGaussianHead = head
         self.discrete: bool = isinstance(head, CategoricalHead)
-        # whether critics output the values of all choices
         self.values_all_choices: bool = isinstance(head, CategoricalHead) and not head.multi
         self.spec: dict[str, Any] = {
             **config.spec(spec.obs_width, spec.layout),
@@ -74,7 +73,6 @@ class SAC(CriticLearner):
         }
         self.normalizer: ObservationNormalizer = ObservationNormalizer(spec.obs_width, self.spec)
         self.actor: Network = Network(self.spec, head.num_params, 0.01, weights)
-        self.actor.check_feedforward(config.names)
         code_width, values = (0, head.code_width) if self.values_all_choices else (head.code_width, 1)
         self.critics: nn.ModuleList = nn.ModuleList(
             [self._make_critic(spec, code_width, values, weights) for _ in range(2)]
@@ -104,7 +102,7 @@ class SAC(CriticLearner):
     ) -> Tensor:
         """Sample actions, uniformly until `learning_starts`; arguments and shapes as in `Learner.act`."""
         obs, mask = self.rollout.begin_step(obs, mask, to_move, state)
-        params = self.actor(self.normalizer(obs), mask)
+        params = self.hidden_states.step(self.actor, self.normalizer(obs), mask)
         code = self.head.relaxed(params, self.stream, mask)[0]
         code = torch.where(self.exploring, self.head.random(params, self.stream, mask), code)
         action = self.head.decode(code)
@@ -126,33 +124,42 @@ class SAC(CriticLearner):
 
     @torch.no_grad()
     def _prepare_batch(self, sampled: dict[str, Tensor]) -> dict[str, Tensor]:
-        """Return the network inputs of sampled steps, (B, n, ...) by name.
+        """Return the network inputs of sampled steps, (B, n, ...) by name; with a hidden state (L, B, n, ...).
 
         - obs, mask: inputs of the actor.
         - situation, next_situation: inputs of the critics without the action.
         - code: code of the action taken.
         - next_code, next_entropy: code and entropy of the policy's next action.
         - next_table: log-probabilities of all choices, if critics value all of them.
-        - reward, terminated, valid, which: as sampled.
+        - reward, terminated, valid, which, episode_starts, hidden_state: as sampled.
         """
         inputs = {name: sampled[name] for name in (*COPIED_FIELDS, "mask") if name in sampled}
         obs, next_obs = self.normalizer(sampled["obs"]), self.normalizer(sampled["next_obs"])
         inputs |= {"obs": obs, "situation": obs, "next_situation": next_obs}
         inputs["code"] = self.head.encode(sampled["action"])
-        return inputs | self._next(next_obs, self._noise_stream(sampled), sampled.get("next_mask"))
+        hidden_state = self.hidden_states.after(self.actor, obs, inputs, inputs.get("hidden_state"), inputs.get("mask"))
+        return inputs | self._next(next_obs, self._noise_stream(sampled), sampled.get("next_mask"), hidden_state)
 
-    def _next(self, next_obs: Tensor, stream: SingleStream, next_mask: Tensor | None = None) -> dict[str, Tensor]:
+    def _next(
+        self,
+        next_obs: Tensor,
+        stream: SingleStream,
+        next_mask: Tensor | None = None,
+        hidden_state: Tensor | None = None,
+    ) -> dict[str, Tensor]:
         """Return the policy's actions on normalized observations (B, n, D), see `_prepare_batch`."""
-        params = self.actor(next_obs, next_mask)
+        params = self.actor.step(next_obs, hidden_state, next_mask)[0]
         if self.values_all_choices:
             return {"next_table": self._table(params, next_mask)[..., 0, :]}
         code, entropy = self._draw(params, stream, next_mask)
         return {"next_code": code, "next_entropy": entropy}
 
     @torch.no_grad()
-    def target_actions(self, obs: Tensor, stream: SingleStream, mask: Tensor | None = None) -> tuple[Tensor, Tensor]:
+    def target_actions(
+        self, obs: Tensor, stream: SingleStream, mask: Tensor | None = None, hidden_state: Tensor | None = None
+    ) -> tuple[Tensor, Tensor]:
         """Return codes (B, n, code_width) of the policy's actions on observations (B, n, D), and entropies (B, n)."""
-        return self._draw(self.actor(self.normalizer(obs), mask), stream, mask)
+        return self._draw(self.actor.step(self.normalizer(obs), hidden_state, mask)[0], stream, mask)
 
     def _table(self, params: Tensor, mask: Tensor | None) -> Tensor:
         """Return log-probabilities (B, n, K, choices) of discrete actions."""
@@ -168,18 +175,19 @@ class SAC(CriticLearner):
         """Take one step on the squared error to the soft target (eq. 5), the smaller of two target values."""
         with torch.no_grad():
             temperature = self.log_temperature.exp()
+            states = self._states_of_steps(self.target_critics, batch, after=True)
             if self.values_all_choices:
                 table = batch["next_table"]
-                next_values = self._values(self.target_critics, batch["next_situation"]).amin(0)
+                next_values = self._values(self.target_critics, batch["next_situation"], None, states).amin(0)
                 next_value = (table.exp() * (next_values - temperature * table)).sum(-1)
             else:
-                next_values = self._values(self.target_critics, batch["next_situation"], batch["next_code"]).amin(0)
+                next_code = batch["next_code"]
+                next_values = self._values(self.target_critics, batch["next_situation"], next_code, states).amin(0)
                 next_value = next_values + temperature * batch["next_entropy"]
             target = batch["reward"] + self.config.gamma * next_value.masked_fill(batch["terminated"], 0.0)
+        values = self._values_of_steps(self.critics, batch)
         if self.values_all_choices:
-            values = (self._values(self.critics, batch["situation"]) * batch["code"]).sum(-1)
-        else:
-            values = self._values(self.critics, batch["situation"], batch["code"])
+            values = (values * batch["code"]).sum(-1)
         return self._step_critics(values, target, batch["valid"])
 
     def _actor_step(self, batch: dict[str, Tensor]) -> dict[str, Tensor]:
@@ -188,13 +196,14 @@ class SAC(CriticLearner):
         count = self.reducer.divisor(valid)
         temperature = self.log_temperature.detach().exp()
         self.critics.requires_grad_(False)
-        params = self.actor(batch["obs"], mask)
+        params = self.hidden_states.unroll(self.actor, batch["obs"], batch, batch.get("hidden_state"), mask)[0]
         if self.values_all_choices:
-            table, values = self._table(params, mask), self._values(self.critics, batch["situation"]).amin(0)
+            table, values = self._table(params, mask), self._values_of_steps(self.critics, batch).amin(0)
             entropy, value = entropy_of(table), (table[..., 0, :].exp() * values).sum(-1)
         else:
             code, entropy = self._draw(params, self._noise_stream(batch), mask)
-            value = self._values(self.critics, batch["situation"], code).amin(0)
+            states = self._states_of_steps(self.critics, batch, after=False)
+            value = self._values(self.critics, batch["situation"], code, states).amin(0)
         loss = -masked_mean(value + temperature * entropy, valid, count)
         norm = self.reducer.step(self.optimizers["actor"], loss, c.max_grad_norm)
         self.critics.requires_grad_(True)

@@ -82,7 +82,6 @@ class TD3(CriticLearner):
         }
         self.normalizer: ObservationNormalizer = ObservationNormalizer(spec.obs_width, self.spec)
         self.actor: Network = Network(self.spec, head.num_params, 0.01, weights)
-        self.actor.check_feedforward(config.names)
         count = 1 + config.twin
         self.critics: nn.ModuleList = nn.ModuleList(
             [self._make_critic(spec, head.code_width, 1, weights) for _ in range(count)]
@@ -117,7 +116,7 @@ class TD3(CriticLearner):
     ) -> Tensor:
         """Return noisy actions, uniform until `learning_starts`; arguments and shapes as in `Learner.act`."""
         obs, mask = self.rollout.begin_step(obs, mask, to_move, state)
-        params = self.actor(self.normalizer(obs), mask)
+        params = self.hidden_states.step(self.actor, self.normalizer(obs), mask)
         code = self._noisy(self.head.relaxed(params, self.stream, mask)[0], self.noise, None, self.stream)
         at_random = self.exploring
         if self.discrete:
@@ -144,26 +143,30 @@ class TD3(CriticLearner):
 
     @torch.no_grad()
     def _prepare_batch(self, sampled: dict[str, Tensor]) -> dict[str, Tensor]:
-        """Return the network inputs of sampled steps, (B, n, ...) by name.
+        """Return the network inputs of sampled steps, (B, n, ...) by name; with a hidden state (L, B, n, ...).
 
         - obs, mask: inputs of the actor.
         - situation, next_situation: inputs of the critics without the action.
         - code, next_code: codes of the action taken and of the target policy's next action.
-        - reward, terminated, valid, which: as sampled.
+        - reward, terminated, valid, which, episode_starts, hidden_state: as sampled.
         """
         obs = self.normalizer(sampled["obs"])
         inputs = {name: sampled[name] for name in COPIED_FIELDS if name in sampled}
         inputs |= {"obs": obs, "situation": obs, "code": self.head.encode(sampled["action"])}
         inputs["next_situation"] = self.normalizer(sampled["next_obs"])
         stream = self._noise_stream(sampled)
-        inputs["next_code"], _ = self.target_actions(sampled["next_obs"], stream)
+        hidden_state = self.hidden_states.after(self.target_actor, obs, inputs, inputs.get("hidden_state"))
+        inputs["next_code"], _ = self.target_actions(sampled["next_obs"], stream, None, hidden_state)
         return inputs
 
     @torch.no_grad()
-    def target_actions(self, obs: Tensor, stream: SingleStream, mask: Tensor | None = None) -> tuple[Tensor, Tensor]:
+    def target_actions(
+        self, obs: Tensor, stream: SingleStream, mask: Tensor | None = None, hidden_state: Tensor | None = None
+    ) -> tuple[Tensor, Tensor]:
         """Return noisy codes (B, n, code_width) of the target policy's actions, and entropies (B, n), unused here."""
         c = self.config
-        code, log_prob = self.head.relaxed(self.target_actor(self.normalizer(obs), mask), stream, mask)
+        params = self.target_actor.step(self.normalizer(obs), hidden_state, mask)[0]
+        code, log_prob = self.head.relaxed(params, stream, mask)
         return self._noisy(code, c.target_noise, c.target_noise_clip, stream), -log_prob
 
     def _noisy(self, code: Tensor, scale: Tensor | float, clip: float | None, stream: SingleStream) -> Tensor:
@@ -176,17 +179,20 @@ class TD3(CriticLearner):
     def _critic_step(self, batch: dict[str, Tensor]) -> dict[str, Tensor]:
         """Take one step on the squared error to the target, the smaller value of the target critics (eq. 10)."""
         with torch.no_grad():
-            next_value = self._values(self.target_critics, batch["next_situation"], batch["next_code"]).amin(0)
+            states = self._states_of_steps(self.target_critics, batch, after=True)
+            next_value = self._values(self.target_critics, batch["next_situation"], batch["next_code"], states).amin(0)
             target = batch["reward"] + self.config.gamma * next_value.masked_fill(batch["terminated"], 0.0)
-        values = self._values(self.critics, batch["situation"], batch["code"])
+        values = self._values_of_steps(self.critics, batch)
         return self._step_critics(values, target, batch["valid"])
 
     def _actor_step(self, batch: dict[str, Tensor]) -> dict[str, Tensor]:
         """Take one step of the policy on the first critic's value."""
         self.critics.requires_grad_(False)
-        params = self.actor(batch["obs"], batch.get("mask"))
-        code, _ = self.head.relaxed(params, self._noise_stream(batch), batch.get("mask"))
-        value = self._values(self.critics[:1], batch["situation"], code)[0]
+        start, mask = batch.get("hidden_state"), batch.get("mask")
+        params = self.hidden_states.unroll(self.actor, batch["obs"], batch, start, mask)[0]
+        code, _ = self.head.relaxed(params, self._noise_stream(batch), mask)
+        states = self._states_of_steps(self.critics[:1], batch, after=False)
+        value = self._values(self.critics[:1], batch["situation"], code, states)[0]
         valid = batch["valid"]
         loss = masked_mean(self._penalty(params) - value, valid, self.reducer.divisor(valid))
         norm = self.reducer.step(self.optimizers["actor"], loss, self.config.max_grad_norm)
