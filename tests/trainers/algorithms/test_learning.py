@@ -7,6 +7,7 @@ import numpy as np
 import pytest
 import torch
 from chance import passes_with_one
+from toy_core import Recall
 
 from trainers.algorithms import algorithm_specs
 from trainers.algorithms.on_policy.ppo import PPOConfig
@@ -156,6 +157,32 @@ def test_presets_with_a_replay_reach_their_thresholds(env_id, algorithm, seeds, 
         assert least(earned) >= threshold, earned
 
     passes_with_one(seeds, check)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(("network", "lower", "upper"), [("gru", 0.95, 1.0), ("mlp", 0.4, 0.6)])
+@pytest.mark.parametrize("algorithm", ["dqn", "sac"])
+def test_only_recurrent_learners_with_a_replay_name_a_cue_of_the_first_of_six_steps(
+    algorithm, network, lower, upper, tmp_path
+):
+    windows = {"window": 8, "burn_in": 2} if network == "gru" else {}
+    learner = algorithm_specs.find(algorithm).settings(
+        rollout_length=8, updates=8, batch_size=32, learning_starts=256, learning_rate=5e-3, hidden_sizes=(16,),
+        tau=0.05, gamma=0.9, replay_size=10_000, network=network, **windows,
+    )  # fmt: skip
+
+    def check(seed):
+        config = TrainConfig(
+            "Recall", algorithm=algorithm, num_envs=16, total_steps=60 * 128, eval_episodes=0, num_threads=1, seed=seed,
+            learner=learner,
+        )  # fmt: skip
+        trainer = Trainer(config, tmp_path / f"{seed}", None, lambda _, count, seed, **__: Recall(count, 6, seed))
+        trainer.run()
+        policies = {"agent": trainer.assignments["agent"].learner.policy()}
+        outcome = evaluate_policies(Recall(EPISODES, 6, seed=5), policies, seed=3, greedy=True)
+        assert lower <= outcome.returns["agent"].mean / 2 <= upper, outcome
+
+    passes_with_one((0, 1), check)
 
 
 def test_mappo_preset_covers_landmarks_in_simple_spread(tmp_path):

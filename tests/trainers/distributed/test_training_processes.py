@@ -54,7 +54,7 @@ def played(tmp_path_factory, of_two, of_three):
     """Return folders by number of processes; the single process runs first, so that the others find its kernels."""
     outs, started = {1: tmp_path_factory.mktemp("ranks1")}, []
     play(outs[1], Shard.split(0, 1, WORLDS), of_two)
-    environment = {**os.environ, "PYTHONPATH": str(HERE.parents[2]), "OMP_NUM_THREADS": "1"}
+    environment = {**os.environ, "PYTHONPATH": str(HERE.parents[1]), "OMP_NUM_THREADS": "1"}
     for ranks, runs in ((2, of_two), (3, of_three)):
         if not runs:
             continue

@@ -10,6 +10,7 @@ from host_worlds import Countdown
 
 import gpu_envs
 from gpu_envs.errors import ConfigError, HostError
+from trainers.algorithms.off_policy.dqn import DQNConfig
 from trainers.algorithms.on_policy.ppo import PPOConfig
 from trainers.cli.evaluate import eval_command
 from trainers.cli.train import train_command
@@ -76,15 +77,20 @@ def test_an_error_of_a_world_ends_the_training_with_a_checkpoint(tmp_path, monke
     assert checkpoint.load(tmp_path).steps == 64
 
 
-def test_new_episodes_after_a_resume_start_without_memory(tmp_path):
+@pytest.mark.parametrize("learner", [PPOConfig(), DQNConfig(learning_starts=16, window=2, network="gru")])
+def test_new_episodes_after_a_resume_start_without_memory(learner, tmp_path):
     config = _config(env={"limit": 100})  # no episode ends before the checkpoint
-    config = replace(config, learner=replace(config.learner, network="gru"))
+    algorithm = "dqn" if isinstance(learner, DQNConfig) else "ppo"
+    learner = replace(learner, network="gru", rollout_length=8, hidden_sizes=(8,))
+    config = replace(config, algorithm=algorithm, learner=learner)
     Trainer(config, tmp_path).run()
     with pytest.warns(UserWarning, match="its episodes start anew"):
         resumed = Trainer(replace(config, total_steps=64), tmp_path, checkpoint.load(tmp_path))
     for assignment in resumed.assignments.values():
         rollout = assignment.learner.rollout
         assert rollout.episode_starts[0].all()
+        if algorithm == "dqn":  # the stored steps keep theirs
+            assert assignment.learner.replay.buffers["episode_starts"][:8].sum() == 4
     resumed.close()
 
 
