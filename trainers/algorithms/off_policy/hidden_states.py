@@ -142,7 +142,7 @@ class HiddenStates:
         start: Tensor | None = None,
         mask: Tensor | None = None,
     ) -> Tensor | None:
-        """Return the hidden states of `unroll` without gradients; None without one."""
+        """Return the hidden states of `unroll`, (L, B, n, H) without gradients; None without one."""
         return self.unroll(net, x, batch, start, mask)[1] if self.width else None
 
     def before(self, states: Tensor, batch: Mapping[str, Tensor]) -> Tensor:
@@ -151,7 +151,7 @@ class HiddenStates:
         return before.masked_fill(batch["episode_starts"][:, :, None, None], 0.0)
 
     def carried(self) -> dict[str, Tensor]:
-        """Return the tensors carried from one rollout to the next."""
+        """Return the tensors (E, ...) carried from one rollout to the next."""
         r = self.rollout
         tensors = {"hidden_state": self.present, "episode_starts": r.episode_starts[0]}
         return tensors if r.advances is None else {**tensors, "advances": r.advances[0]}
