@@ -259,6 +259,8 @@ def test_kernels_compiled_beforehand_are_found():
         ("SimpleSpread-v0", "qmix", {"learning_starts": 64, "network": "gru", "rollout_length": 25}),
         ("Pendulum-v1", "sac", {"learning_starts": 64}),
         ("Pendulum-v1", "td3", {"learning_starts": 64}),
+        ("LeducPoker-v0", "iql", {"learning_starts": 64, "network": "gru", "window": 4}),
+        ("Pendulum-v1", "sac", {"learning_starts": 64, "network": "gru", "window": 4}),
         ("SimpleSpeakerListener-v0", "maddpg", {"learning_starts": 64}),
     ],
 )

@@ -43,6 +43,7 @@ ALGORITHMS = [
     ("mappo", QUICK),
     ("a2c", QUICK),
     ("sac", REPLAYED),
+    ("dqn", {**REPLAYED, "network": "gru", "window": 2, "burn_in": 1}),
 ]
 
 

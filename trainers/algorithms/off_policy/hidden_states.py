@@ -118,15 +118,13 @@ class HiddenStates:
         if not self.width:
             return net(x) if mask is None else net(x, mask), None
         begins = batch["episode_starts"].unsqueeze(-1).expand(x.shape[:3]).flatten(1, 2)
-        rows, (advances, mask) = (
-            x.flatten(1, 2),
-            (None if flags is None else flags.flatten(1, 2) for flags in (batch.get("advances"), mask)),
-        )
+        advances, mask = (None if part is None else part.flatten(1, 2) for part in (batch.get("advances"), mask))
+        rows = x.flatten(1, 2)
         hidden = x.new_zeros((rows.shape[1], net.hidden_width)) if start is None else start.flatten(0, 1)
         parts: list[tuple[Tensor, Tensor]] = []
         for first, last in ((0, self.burn_in), (self.burn_in, len(x))):
             if first < last:
-                flags = (None if flags is None else flags[first:last] for flags in (advances, mask))
+                flags = (None if part is None else part[first:last] for part in (advances, mask))
                 with torch.set_grad_enabled(torch.is_grad_enabled() and last == len(x)):
                     parts.append(net.unroll(rows[first:last], hidden, begins[first:last], *flags))
                 hidden = parts[-1][1][-1]
