@@ -57,6 +57,7 @@ MORE_RUNS = {
     "single": ("Pendulum-v1", {}, "td3", REPLAY | {"batch_size": 1}),  # all rows of a minibatch belong to one rank
     "soft": ("Pendulum-v1", {}, "sac", REPLAY),
     "iql": ("TagGridworld-v0", GRID, "iql", REPLAY | {"prioritized": True}),
+    "average": ("KuhnPoker-v0", {}, "nfsp", REPLAY | {"anticipatory_param": 0.5, "reservoir_size": 50}),
     "vdn": ("TagGridworld-v0", GRID, "vdn", REPLAY),
     "ddpg": ("SimpleSpread-v0", SPREAD | BOX, "ddpg", REPLAY),
     "choices": ("TagContinuous-v0", TAG, "sac", REPLAY | {"normalize_obs": True}),
@@ -68,7 +69,7 @@ MORE_RUNS = {
     "masac": ("SimpleTag-v0", TWO | BOX, "masac", REPLAY),
     "valued": ("SimpleSpread-v0", SPREAD, "masac", REPLAY | {"batch_size": 4}),
 }
-ACROSS = ("dqn", "asked", "team")
+ACROSS = ("dqn", "asked", "team", "average")
 WORLDS, ITERATIONS = 7, 5
 
 

@@ -11,6 +11,7 @@ if TYPE_CHECKING:
     from trainers.algorithms.off_policy.dqn import DQN, DQNConfig
     from trainers.algorithms.off_policy.maddpg import MADDPG, MADDPGConfig
     from trainers.algorithms.off_policy.masac import MASAC, MASACConfig
+    from trainers.algorithms.off_policy.nfsp import NFSP, NFSPConfig
     from trainers.algorithms.off_policy.qmix import QMIX, QMIXConfig
     from trainers.algorithms.off_policy.sac import SAC, SACConfig
     from trainers.algorithms.off_policy.td3 import TD3, TD3Config
@@ -34,6 +35,7 @@ __all__ = [
     "MADDPG",
     "MASAC",
     "MMD",
+    "NFSP",
     "PG",
     "PPO",
     "QMIX",
@@ -51,6 +53,7 @@ __all__ = [
     "MADDPGConfig",
     "MASACConfig",
     "MMDConfig",
+    "NFSPConfig",
     "PGConfig",
     "PPOConfig",
     "QMIXConfig",

@@ -115,6 +115,12 @@ _ALL = (
     ),
     AlgorithmSpec("iql", "off_policy.dqn", "DQN", "independent Q-learning: dqn under its multi-agent name"),
     AlgorithmSpec(
+        "nfsp",
+        "off_policy.nfsp",
+        "NFSP",
+        "neural fictitious self-play: a policy that averages the best responses of dqn",
+    ),
+    AlgorithmSpec(
         "vdn",
         "off_policy.qmix",
         "QMIX",

@@ -16,7 +16,7 @@ from torch import Tensor
 from gpu_envs.errors import CheckpointError, ConfigError
 from trainers.base.prefix_sum import cumulative_weights
 from trainers.base.shard import free_memory
-from trainers.base.state import State, select_prefix
+from trainers.base.state import State
 
 if TYPE_CHECKING:
     from trainers.base.shard import Shard
@@ -27,7 +27,97 @@ PRIORITY = "priority"
 """Field () with the sampling priorities; every rank stores them for all worlds."""
 
 
-class ReplayBuffer:
+class WorldBuffers:
+    """Buffers (L, E, ...) by name: L rows for each of E worlds, on the device."""
+
+    setting: str = "learner.replay_size"
+    """Setting of the capacity, for error messages."""
+    prefix: str = "replay."
+    """Start of the buffers' names in checkpoints."""
+
+    def __init__(
+        self,
+        capacity: int,
+        num_envs: int,
+        fields: Fields,
+        device: torch.device,
+        least: int = 1,
+        shard: Shard | None = None,
+    ) -> None:
+        """Allocate the buffers.
+
+        Args:
+            capacity: Rows of worlds to keep on all ranks together, rounded up to whole rows of all worlds.
+            num_envs: Number of worlds E.
+            fields: Fields to store.
+            device: Device of the buffers.
+            least: Smallest number of rows per world that must fit: a rollout, or a window that is sampled.
+            shard: Position of these worlds among the worlds of all ranks; None: a single process.
+
+        Raises:
+            ConfigError: The capacity is too small, or the buffers exceed the free memory or this rank's share of it.
+                The message states the bytes needed.
+        """
+        self.shard: Shard | None = shard if shard is not None and shard.ranks > 1 else None
+        self.num_envs: int = num_envs
+        self.device: torch.device = device
+        self.num_envs_total: int = num_envs if self.shard is None else self.shard.num_envs_total
+        self.length: int = -(-capacity // self.num_envs_total)
+        if self.length < least:
+            raise ConfigError(
+                f"{self.setting}: expected at least {least * self.num_envs_total}, that is {least} "
+                f"steps of {self.num_envs_total} worlds, got {capacity}"
+            )
+        self._check_fits(capacity, fields)
+        self.buffers: dict[str, Tensor] = {
+            name: torch.zeros(self._shape(name, shape, num_envs), dtype=dtype, device=device)
+            for name, (shape, dtype) in fields.items()
+        }
+
+    def _shape(self, name: str, shape: tuple[int, ...], num_envs: int) -> tuple[int, ...]:
+        return self.length, self.num_envs_total if name == PRIORITY else num_envs, *shape
+
+    def _check_fits(self, capacity: int, fields: Fields) -> None:
+        """Raise ConfigError, alike on all ranks, if the buffers of the largest rank do not fit."""
+        free, num_envs, whom = free_memory(self.device), self.num_envs, ""
+        if self.shard is not None and self.shard.memory_budget < free:
+            free, num_envs, whom = self.shard.memory_budget, max(self.shard.sizes()), " to each rank"
+        needed = sum(
+            math.prod(self._shape(name, shape, num_envs)) * dtype.itemsize for name, (shape, dtype) in fields.items()
+        )
+        if needed > free:
+            raise ConfigError(
+                f"{self.setting} = {capacity}: needs {needed:,} bytes on {self.device}, {free:,.0f} are "
+                f"free{whom}; at most {int(self.length * free / needed) * self.num_envs_total:,} steps of worlds fit"
+            )
+
+    def local_places(self, time: Tensor, env: Tensor) -> tuple[Tensor, Tensor, Tensor | None]:
+        """Return the drawn places in this rank's worlds, (time, env), and their indices; the indices are None for all.
+
+        The returned `env` counts this rank's worlds. With several ranks the host synchronizes with the device to count
+        the places, of which there may be none.
+        """
+        if self.shard is None:
+            return time, env, None
+        env = env - self.shard.offset
+        indices = ((env >= 0) & (env < self.num_envs)).nonzero().squeeze(-1)
+        return time[indices], env[indices], indices
+
+    def saved_rows(self, filled: int) -> State:
+        """Return the first rows of the buffers, (filled, E, ...), for checkpoints."""
+        return {f"{self.prefix}{name}": buffer[:filled] for name, buffer in self.buffers.items()}
+
+    def load_rows(self, state: State, filled: int) -> None:
+        """Restore the result of `saved_rows`; raise CheckpointError if it does not fit."""
+        for name, buffer in self.buffers.items():
+            tensor, shape = state.get(f"{self.prefix}{name}"), (filled, *buffer.shape[1:])
+            if not isinstance(tensor, Tensor) or tensor.shape != shape:
+                actual = tuple(tensor.shape) if isinstance(tensor, Tensor) else "nothing"
+                raise CheckpointError(f"learner state {self.prefix}{name}: expected shape {shape}, got {actual}")
+            buffer[:filled].copy_(tensor)
+
+
+class ReplayBuffer(WorldBuffers):
     """The last L steps of E worlds, as buffers (L, E, ...) by name.
 
     Consecutive steps of a world stay adjacent, so that windows of several steps can be sampled for n-step returns or
@@ -44,57 +134,13 @@ class ReplayBuffer:
         least: int = 1,
         shard: Shard | None = None,
     ) -> None:
-        """Allocate the buffers.
-
-        Args:
-            capacity: Steps of worlds to keep on all ranks together, rounded up to whole steps of all worlds.
-            num_envs: Number of worlds E.
-            fields: Fields to store.
-            device: Device of the buffers.
-            least: Smallest number of steps per world that must fit: a rollout, or a window that is sampled.
-            shard: Position of these worlds among the worlds of all ranks; None: a single process.
-
-        Raises:
-            ConfigError: The capacity is too small, or the buffers exceed the free memory or this rank's share of it.
-                The message states the bytes needed.
-        """
-        self.shard: Shard | None = shard if shard is not None and shard.ranks > 1 else None
-        self.num_envs: int = num_envs
-        self.device: torch.device = device
-        self.num_envs_total: int = num_envs if self.shard is None else self.shard.num_envs_total
-        self.length: int = -(-capacity // self.num_envs_total)
-        if self.length < least:
-            raise ConfigError(
-                f"learner.replay_size: expected at least {least * self.num_envs_total}, that is {least} "
-                f"steps of {self.num_envs_total} worlds, got {capacity}"
-            )
-        self._check_fits(capacity, fields)
-        self.buffers: dict[str, Tensor] = {
-            name: torch.zeros(self._shape(name, shape, num_envs), dtype=dtype, device=device)
-            for name, (shape, dtype) in fields.items()
-        }
+        """Allocate the buffers; arguments and errors as of `WorldBuffers`, with steps as rows."""
+        super().__init__(capacity, num_envs, fields, device, least, shard)
         self.position, self.filled = 0, 0
         self.oldest: Tensor
         self.num_steps: Tensor
         self.oldest, self.num_steps = (torch.zeros((), dtype=torch.int64, device=device) for _ in range(2))
         """Row of the oldest step, and number of steps per world, on the device."""
-
-    def _shape(self, name: str, shape: tuple[int, ...], num_envs: int) -> tuple[int, ...]:
-        return self.length, self.num_envs_total if name == PRIORITY else num_envs, *shape
-
-    def _check_fits(self, capacity: int, fields: Fields) -> None:
-        """Raise ConfigError, alike on all ranks, if the buffers of the largest rank do not fit."""
-        free, num_envs, whom = free_memory(self.device), self.num_envs, ""
-        if self.shard is not None and self.shard.memory_budget < free:
-            free, num_envs, whom = self.shard.memory_budget, max(self.shard.sizes()), " to each rank"
-        needed = sum(
-            math.prod(self._shape(name, shape, num_envs)) * dtype.itemsize for name, (shape, dtype) in fields.items()
-        )
-        if needed > free:
-            raise ConfigError(
-                f"learner.replay_size = {capacity}: needs {needed:,} bytes on {self.device}, {free:,.0f} are "
-                f"free{whom}; at most {int(self.length * free / needed) * self.num_envs_total:,} steps of worlds fit"
-            )
 
     def add(self, steps: Mapping[str, Tensor]) -> None:
         """Append T steps, tensors (T, E, ...) by name, over the oldest; raise ConfigError if T is too large."""
@@ -162,18 +208,6 @@ class ReplayBuffer:
         chosen = priority.flatten()[index].clamp(min=1e-12)
         return index // self.num_envs_total, index % self.num_envs_total, (chosen / chosen.min()) ** -beta
 
-    def local_places(self, time: Tensor, env: Tensor) -> tuple[Tensor, Tensor, Tensor | None]:
-        """Return the drawn places in this rank's worlds, (time, env), and their indices; the indices are None for all.
-
-        The returned `env` counts this rank's worlds. With several ranks the host synchronizes with the device to count
-        the places, of which there may be none.
-        """
-        if self.shard is None:
-            return time, env, None
-        env = env - self.shard.offset
-        indices = ((env >= 0) & (env < self.num_envs)).nonzero().squeeze(-1)
-        return time[indices], env[indices], indices
-
     def update_priorities(self, time: Tensor, env: Tensor, indices: Tensor | None, priority: Tensor) -> None:
         """Set the priorities of drawn places; each rank passes those (B,) that `local_places` selects."""
         if self.shard is not None and indices is not None:
@@ -191,20 +225,13 @@ class ReplayBuffer:
 
     def state_dict(self) -> State:
         """Return the whole buffer, for checkpoints."""
-        tensors = {f"replay.{name}": buffer[: self.filled] for name, buffer in self.buffers.items()}
-        return {**tensors, "replay_position": self.position, "replay_filled": self.filled}
+        return {**self.saved_rows(self.filled), "replay_position": self.position, "replay_filled": self.filled}
 
     def load_state_dict(self, state: State) -> None:
         """Restore the result of `state_dict`; raise CheckpointError if it does not fit."""
         position = _count(state, "replay_position", self.length - 1)
         filled = _count(state, "replay_filled", self.length)
-        tensors = select_prefix(state, "replay.")
-        for name, buffer in self.buffers.items():
-            tensor, shape = tensors.get(name), (filled, *buffer.shape[1:])
-            if not isinstance(tensor, Tensor) or tensor.shape != shape:
-                actual = tuple(tensor.shape) if isinstance(tensor, Tensor) else "nothing"
-                raise CheckpointError(f"learner state replay.{name}: expected shape {shape}, got {actual}")
-            buffer[:filled].copy_(tensor)
+        self.load_rows(state, filled)
         self._set_position(position, filled)
 
 

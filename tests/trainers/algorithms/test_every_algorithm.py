@@ -29,6 +29,7 @@ def config_of(name: str, more: dict | None = None, **settings) -> TrainConfig:
     algorithm = algorithm_specs.find(name)
     fields = {field.name for field in dataclasses.fields(algorithm.config_type)}
     few = {"rollout_length": 8, "hidden_sizes": (8,), "learning_starts": 32, "batch_size": 8, "replay_size": 1000}
+    few["reservoir_size"] = 200
     few = {key: value for key, value in few.items() if key in fields}
     learner = algorithm.settings(**few | (more or {}))
     env = {"continuous_actions": True} if name in CONTINUOUS else {}
@@ -77,6 +78,7 @@ RESUMED = [
         for name in MULTI_DISCRETE
     ),
     ("dqn", {"prioritized": True, "n_step": 3, "dueling": True}, {}),
+    ("nfsp", {"anticipatory_param": 0.5}, {"env_id": "KuhnPoker-v0", "sharing": "agent"}),
     ("qmix", {**GRU, "window": 3, "burn_in": 1}, {}),
     ("dqn", {**GRU, "window": 3, "burn_in": 1, "n_step": 2}, {}),
     ("iql", {**GRU, "window": 3, "burn_in": 1}, {"env_id": "PhantomTicTacToe-v0"}),

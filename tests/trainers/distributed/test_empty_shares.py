@@ -31,6 +31,7 @@ RUNS = {
     "iql": ("SimpleSpread-v0", SPREAD, "iql", {}),
     "dqn of windows": ("SimpleSpread-v0", SPREAD, "dqn", GRU | {"n_step": 2}),
     "iql of turns": ("LeducPoker-v0", {}, "iql", GRU),
+    "nfsp": ("SimpleSpread-v0", SPREAD, "nfsp", {"anticipatory_param": 0.5, "reservoir_size": 100}),
     "vdn": ("SimpleSpread-v0", SPREAD, "vdn", GRU),
     "qmix": ("SimpleSpread-v0", SPREAD, "qmix", {}),
     "qplex": ("SimpleSpread-v0", SPREAD, "qplex", {}),

@@ -23,7 +23,7 @@ from trainers.base.learner_spec import LearnerSpec
 from trainers.buffers.replay_buffer import PRIORITY, Fields, ReplayBuffer
 from trainers.buffers.returns import n_step, one_decision
 from trainers.buffers.rollout_buffer import RolloutBuffer
-from trainers.models.action_heads import GreedyHead, greedy_spec
+from trainers.models.action_heads import CategoricalHead, GreedyHead, greedy_spec
 from trainers.models.networks import Network, polyak_update, target_copy
 from trainers.models.normalization import ObservationNormalizer, masked_mean
 from trainers.models.policy import mask_spec
@@ -80,7 +80,8 @@ class DQN(KernelActing, QLearner):
             "action": greedy_spec(spec.action_space, config.dueling),
         }
         (choices,) = self.spec["action"]["sizes"]
-        self.head: GreedyHead = GreedyHead(choices, config.dueling)
+        self.q_head: GreedyHead = GreedyHead(choices, config.dueling)
+        self.head: CategoricalHead = self.q_head
         self.normalizer: ObservationNormalizer = ObservationNormalizer(width, self.spec)
         self.actor: Network = Network(self.spec, self.head.num_params, 1.0, torch.Generator().manual_seed(spec.seed))
         if self.actor.hidden_width and config.prioritized:
@@ -135,15 +136,24 @@ class DQN(KernelActing, QLearner):
     ) -> Tensor:
         """Return epsilon-greedy actions (E, n); arguments as in `Learner.act`."""
         obs, mask = self.rollout.begin_step(obs, mask, to_move)
-        values = self.head.values(self.hidden_states.step(self.actor, self.normalizer(obs)))
+        values = self.q_head.values(self.hidden_states.step(self.q_network, self.normalizer(obs)))
         action = explore(values, mask, self.epsilon, self.stream)
         self.rollout.store_action(action)
         return action
 
-    def _normalize(self) -> None:
+    @property
+    def q_network(self) -> Network:
+        """Network of action values: the actor."""
+        return self.actor
+
+    @property
+    def decided(self) -> Tensor:
+        """(T, E, n) bool, the decisions of the rollout: agents that were alive and to move."""
         r = self.rollout
-        decided = r.valid if r.to_move is None else r.valid & r.to_move[:-1]
-        self.normalizer.update(r.obs, decided, self.reducer.sum)
+        return r.valid if r.to_move is None else r.valid & r.to_move[:-1]
+
+    def _normalize(self) -> None:
+        self.normalizer.update(self.rollout.obs, self.decided, self.reducer.sum)
 
     def _begin_learning(self, progress: float) -> dict[str, Tensor]:
         self.beta.fill_(linear_schedule(self.config.priority_beta, 1.0, progress))
@@ -204,7 +214,7 @@ class DQN(KernelActing, QLearner):
         return (self.replay.buffers[PRIORITY],) if self.config.prioritized else ()
 
     def _minibatch_step(self, move_target: bool) -> dict[str, Tensor]:
-        """Take one Adam step on the Huber loss of sampled steps (B, n), or windows of steps (L, B, n)."""
+        """Take one Adam step on the loss of the values of sampled steps (B, n), or windows of steps (L, B, n)."""
         c, replay = self.config, self.replay
         if c.prioritized:
             step, world, weight = replay.draw_prioritized(c.batch_size, self.generator, self.beta, c.n_step)
@@ -217,20 +227,24 @@ class DQN(KernelActing, QLearner):
             value, target, is_known = self._windows(time, env)
         else:
             target, is_known = self._targets(time, env)
-            values = self.head.values(self.actor(self.normalizer(replay.buffers["obs"][time, env])))
+            values = self.q_head.values(self.q_network(self.normalizer(replay.buffers["obs"][time, env])))
             value = values.gather(-1, replay.buffers["action"][time, env].unsqueeze(-1)).squeeze(-1)
         count = self.reducer.divisor(is_known)
-        error = nn.functional.smooth_l1_loss(value, target, reduction="none")
+        error = self._value_loss(value, target)
         loss = masked_mean(error * weight.unsqueeze(1), is_known, count)
         grad_norm = self.reducer.step(self.optimizers["adam"], loss, c.max_grad_norm)
         if move_target:
-            polyak_update(self.target, self.actor, c.tau)
+            polyak_update(self.target, self.q_network, c.tau)
         with torch.no_grad():
             if c.prioritized:
                 surprise = (value - target).abs().masked_fill(~is_known, 0.0).sum(1) / is_known.sum(1).clamp(min=1)
                 priority = (surprise + 1e-6) ** c.priority_alpha * is_known.any(1)
                 replay.update_priorities(step, world, indices, priority)
             return {"q_loss": loss.detach(), "q_value": masked_mean(value, is_known, count), "grad_norm": grad_norm}
+
+    def _value_loss(self, value: Tensor, target: Tensor) -> Tensor:
+        """Return the Huber losses of values (B, n)."""
+        return nn.functional.smooth_l1_loss(value, target, reduction="none")
 
     @torch.no_grad()
     def _targets(self, time: Tensor, env: Tensor) -> tuple[Tensor, Tensor]:
@@ -241,8 +255,8 @@ class DQN(KernelActing, QLearner):
         agents = torch.arange(returns.shape[1], device=self.device)
         index = ((time.unsqueeze(1) + last) % self.replay.length, env.unsqueeze(1), agents)
         next_obs = self.normalizer(buffers["next_obs"][index])
-        values = self.head.values(self.target(next_obs))
-        prefer = self.head.values(self.actor(next_obs)) if c.double else values
+        values = self.q_head.values(self.target(next_obs))
+        prefer = self.q_head.values(self.q_network(next_obs)) if c.double else values
         mask = buffers["next_mask"][index] if self.has_action_mask else None
         return returns + discount * best_value(values, prefer, mask), is_known
 
@@ -251,12 +265,12 @@ class DQN(KernelActing, QLearner):
         c, states = self.config, self.hidden_states
         w = states.sample(self.replay, time, env, c.n_step - 1)
         start, obs, next_obs = w["hidden_state"], self.normalizer(w["obs"]), self.normalizer(w["next_obs"])
-        params, hidden_state = states.unroll(self.actor, obs, w, start)
-        values = self.head.values(params).gather(-1, w["action"].unsqueeze(-1)).squeeze(-1)
+        params, hidden_state = states.unroll(self.q_network, obs, w, start)
+        values = self.q_head.values(params).gather(-1, w["action"].unsqueeze(-1)).squeeze(-1)
         with torch.no_grad():
             target_state = states.after(self.target, obs, w, start)
-            next_values = self.head.values(self.target.step(next_obs, target_state)[0])
-            prefer = self.head.values(self.actor.step(next_obs, hidden_state)[0]) if c.double else next_values
+            next_values = self.q_head.values(self.target.step(next_obs, target_state)[0])
+            prefer = self.q_head.values(self.q_network.step(next_obs, hidden_state)[0]) if c.double else next_values
             next_value = best_value(next_values, prefer, w.get("next_mask"))
             if "decides" in w:
                 target, is_known = one_decision(
