@@ -382,6 +382,20 @@ def test_psro_without_rounding_of_ties_has_known_values():
 
 
 @pytest.mark.learning
+def test_neural_fictitious_self_play_approaches_the_equilibrium_of_kuhn_poker(tmp_path):
+    """The average policies; uniform ones have a NashConv of 0.9167.
+
+    OpenSpiel's `nfsp_kuhn_pytorch.py`, played once with version 2.0.2, has 0.31 after as many episodes, about 260,000.
+    """
+    run = {"num_envs": 128, "total_steps": 600_000, "eval_episodes": 0, "num_threads": 1, "device": "cpu"}
+    trainer = Trainer(TrainConfig("KuhnPoker-v0", algorithm="nfsp", sharing="agent", **run), tmp_path)
+    trainer.run()
+    tree = tree_of("kuhn")
+    policies = [trainer.assignments[name].policy() for name in ("player_0", "player_1")]
+    assert tree.nash_conv([tabulate(policy, tree, seat) for seat, policy in enumerate(policies)]) < 0.31
+
+
+@pytest.mark.learning
 def test_magnetic_mirror_descent_approaches_the_equilibrium_of_kuhn_poker(tmp_path):
     """Uniform policies have a NashConv of 0.9167. That it beats PPO is not tested."""
     settings = {"rollout_length": 8, "gamma": 1.0, "normalize_obs": False, "learning_rate": 3e-3}

@@ -1,12 +1,14 @@
 """NFSP: modes of episodes, what the reservoir holds, the update of the average policy by hand, and its policy."""
 
 import copy
+import dataclasses
 
 import pytest
 import torch
 from gymnasium import spaces
 from toy_core import Corridor, Identity
 
+from gpu_envs.errors import ConfigError
 from gpu_envs.runtime.factory import make_core
 from trainers.algorithms.off_policy.nfsp import NFSP, NFSPConfig
 from trainers.base.learner_spec import LearnerSpec
@@ -206,6 +208,15 @@ def test_policy_is_the_average_policy():
     assert policy.spec["action"] == {"kind": "discrete", "sizes": [2]}
     share = float(policy.act(obs.expand(4000, -1), mask).float().mean())
     assert share == pytest.approx(probability, abs=4 * (probability * (1 - probability) / 4000) ** 0.5)
+
+
+def test_kernels_are_refused():
+    core = kuhn()
+    learner = learner_of(core)
+    assert learner.kernel_policy() is None
+    spec = dataclasses.replace(learner.learner_spec, engine="kernel")
+    with pytest.raises(ConfigError, match=r"^engine = 'kernel': agents act by two networks; use engine = 'auto'"):
+        NFSP(learner.config, spec).kernel_policy()
 
 
 def test_training_begins_with_the_average_policy_of_another():
