@@ -48,25 +48,28 @@ class ReservoirBuffer(WorldBuffers):
         """Number of decisions so far, by world of all ranks and by agent."""
         self._index = torch.arange(envs, device=device).unsqueeze(1), torch.arange(agents, device=device)
 
-    def add(self, decisions: Mapping[str, Tensor], chosen: Tensor, stream: SingleStream) -> None:
+    def add(self, decisions: Mapping[str, Tensor], valid: Tensor, stream: SingleStream) -> None:
         """Offer decisions to the reservoirs, step by step.
 
         Args:
             decisions: Tensors (T, E, n, ...) by name.
-            chosen: (T, E, n) bool, the decisions to add.
+            valid: (T, E, n) bool, the decisions that count.
             stream: Random stream of the slots, for the worlds of this rank.
         """
         first = 0 if self.shard is None else self.shard.offset
         counts = self.counts[first : first + self.num_envs]
-        for t, is_chosen in enumerate(chosen):
-            drawn = (uniform(counts.double(), stream) * (counts + 1)).long()
-            slot = torch.where(counts < self.length, counts, drawn)
-            is_kept = is_chosen & (slot < self.length)
-            index = (slot.clamp(max=self.length - 1), *self._index)  # different ones, so that no order matters
+        for t, is_valid in enumerate(valid):
+            draws = (uniform(counts.double(), stream) * (counts + 1)).long()
+            slot = torch.where(counts < self.length, counts, draws)
+            is_kept = is_valid & (slot < self.length)
+            index = (
+                slot.clamp(max=self.length - 1),
+                *self._index,
+            )  # distinct, so that the order of writes does not matter
             for name, buffer in self.buffers.items():
                 kept = is_kept.view(*is_kept.shape, *[1] * (buffer.dim() - 3))
                 buffer[index] = torch.where(kept, decisions[name][t], buffer[index])
-            counts += is_chosen
+            counts += is_valid
         if self.shard is not None:
             self.counts.copy_(torch.cat(self.shard.all_gather(counts)))
 
@@ -75,14 +78,14 @@ class ReservoirBuffer(WorldBuffers):
         counts = self.counts.flatten()
         sums = counts.cumsum(0)
         # remainders as in `ReplayBuffer.draw`
-        drawn = torch.randint(2**62, (2, count), generator=generator, device=self.device)
-        row = torch.searchsorted(sums, drawn[0] % sums[-1].clamp(min=1), right=True).clamp(max=len(counts) - 1)
+        draws = torch.randint(2**62, (2, count), generator=generator, device=self.device)
+        row = torch.searchsorted(sums, draws[0] % sums[-1].clamp(min=1), right=True).clamp(max=len(counts) - 1)
         agents = self.counts.shape[1]
-        return drawn[1] % counts[row].clamp(1, self.length), row // agents, row % agents
+        return draws[1] % counts[row].clamp(1, self.length), row // agents, row % agents
 
     def state_dict(self) -> State:
         """Return the reservoirs, for checkpoints; the host synchronizes with the device."""
-        return {**self.saved_rows(self._largest()), "reservoir_counts": self.counts}
+        return {**self.saved_rows(self._filled()), "reservoir_counts": self.counts}
 
     def load_state_dict(self, state: State) -> None:
         """Restore the result of `state_dict`; raise CheckpointError if it does not fit."""
@@ -91,8 +94,8 @@ class ReservoirBuffer(WorldBuffers):
         if int(counts.min()) < 0:
             raise CheckpointError(f"learner state {name}: expected numbers from 0, got {int(counts.min())}")
         self.counts.copy_(counts)
-        self.load_rows(state, self._largest())
+        self.load_rows(state, self._filled())
 
-    def _largest(self) -> int:
+    def _filled(self) -> int:
         """Return the number of slots in use, equal on all ranks."""
         return min(int(self.counts.max()), self.length)

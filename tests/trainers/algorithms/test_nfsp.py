@@ -43,7 +43,7 @@ def play(core, learner, rollouts):
                 info.get("to_move"), info.get("action_mask"), core.elapsed_steps == 0,
             )  # fmt: skip
             learner.observe(transition)
-            yield obs, mask, to_move, alive, action.clone(), learner.responds.clone(), begins
+            yield obs, mask, to_move, alive, action.clone(), learner.is_response.clone(), begins
         learner.update()
 
 
@@ -62,7 +62,7 @@ def corridor():
 def test_modes_are_drawn_once_per_episode_at_the_given_rate(make):
     core, episodes, responses = make(), 0, 0
     learner = learner_of(core, anticipatory_param=0.3)
-    earlier = torch.zeros_like(learner.responds)
+    earlier = torch.zeros_like(learner.is_response)
     for *_, mode, begins in play(core, learner, 40):
         assert torch.equal(mode[~begins], earlier[~begins])
         episodes += int(begins.sum()) * core.num_agents

@@ -19,7 +19,7 @@ from trainers.algorithms.off_policy.dqn import DQN, DQNConfig
 from trainers.algorithms.off_policy.q_learning import explore
 from trainers.base.learner_spec import LearnerSpec
 from trainers.base.optimizers import make_adam
-from trainers.base.random_streams import uniform
+from trainers.base.random_streams import derive_seed, uniform
 from trainers.base.state import State
 from trainers.buffers.replay_buffer import Fields
 from trainers.buffers.reservoir_buffer import ReservoirBuffer
@@ -43,6 +43,8 @@ class NFSPConfig(DQNConfig):
     """Capacity of the replay of the best response [steps of worlds]. Lower it if memory is short."""
     gamma: float = setting(1.0, ge=0, le=1)
     """Discount per decision, in [0, 1]."""
+    normalize_obs: bool = False
+    """Normalize observations by running statistics. The replay and the reservoir store them unchanged."""
     epsilon: float = setting(0.06, ge=0, le=1)
     """Probability of a random action of the best response at the start."""
     epsilon_final: float = setting(0.001, ge=0, le=1)
@@ -64,7 +66,7 @@ class NFSP(DQN):
         self.response.check_feedforward("nfsp")
         self.spec: dict[str, Any] = {**self.spec, "action": action_spec(spec.action_space)}
         self.head: CategoricalHead = CategoricalHead(self.spec["action"]["sizes"], multi=False)
-        weights = torch.Generator().manual_seed(spec.seed + 1)
+        weights = torch.Generator().manual_seed(derive_seed(spec.seed, 1))
         self.actor: Network = Network(self.spec, self.head.num_params, 0.01, weights).to(self.device)
         parts = {"normalizer": self.normalizer, "actor": self.actor}
         self.net: nn.ModuleDict = nn.ModuleDict({**parts, "response": self.response, "response_target": self.target})
@@ -76,10 +78,10 @@ class NFSP(DQN):
         if spec.has_action_mask:
             fields = {**fields, "mask": ((choices,), torch.bool)}
         self.reservoir: ReservoirBuffer = ReservoirBuffer(config.reservoir_size, shape, fields, self.device, spec.shard)
-        self.responds: Tensor = torch.zeros(shape, dtype=torch.bool, device=self.device)
-        """Agents that play their present episode by the best response."""
-        self.responded: Tensor = torch.zeros((config.rollout_length, *shape), dtype=torch.bool, device=self.device)
-        """`responds` at each step of the rollout."""
+        self.response_steps: Tensor = torch.zeros((config.rollout_length, *shape), dtype=torch.bool, device=self.device)
+        """(T, E, n), agents that acted by the best response at each step of the rollout."""
+        self.is_response: Tensor = torch.zeros_like(self.response_steps[0])
+        """(E, n), agents that play their present episode by the best response."""
 
     @cached_property
     def reason_for_torch(self) -> str:
@@ -102,14 +104,14 @@ class NFSP(DQN):
         """Return actions (E, n), epsilon-greedy ones of best responses; arguments as in `Learner.act`."""
         t, stream = self.rollout.t, self.stream
         obs, mask = self.rollout.begin_step(obs, mask, to_move)
-        chosen = uniform(obs[..., 0], stream) < self.anticipatory_param
+        coin = uniform(obs[..., 0], stream)
         begins = self.rollout.episode_starts[t].unsqueeze(1)
-        self.responds.copy_(torch.where(begins, chosen, self.responds))
-        self.responded[t].copy_(self.responds)
+        self.is_response.copy_(torch.where(begins, coin < self.anticipatory_param, self.is_response))
+        self.response_steps[t].copy_(self.is_response)
         inputs = self.normalizer(obs)
         response = explore(self.q_head.values(self.response(inputs)), mask, self.epsilon, stream)
         average = self.head.sample(self.actor(inputs, mask), stream, mask)[0]
-        action = torch.where(self.responds, response, average)
+        action = torch.where(self.is_response, response, average)
         self.rollout.store_action(action)
         return action
 
@@ -118,7 +120,7 @@ class NFSP(DQN):
         decisions = {"obs": r.obs, "action": r.action}
         if r.mask is not None:
             decisions["mask"] = r.mask[:-1]
-        self.reservoir.add(decisions, self.decided & self.responded, self.stream)
+        self.reservoir.add(decisions, self.decided & self.response_steps, self.stream)
         super()._store_rollout()
 
     def _minibatch_step(self, move_target: bool) -> dict[str, Tensor]:
@@ -150,7 +152,7 @@ class NFSP(DQN):
         return [*super()._replay_tensors(), *self.reservoir.buffers.values(), self.reservoir.counts]
 
     def _carried(self) -> dict[str, Tensor]:
-        carried = {"responds": self.responds, "episode_starts": self.rollout.episode_starts[0]}
+        carried = {"is_response": self.is_response, "episode_starts": self.rollout.episode_starts[0]}
         return {**super()._carried(), **carried}
 
     def _replay_state(self) -> State:
