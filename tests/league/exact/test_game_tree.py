@@ -13,6 +13,7 @@ import own_kuhn
 import pyspiel
 import pytest
 import torch
+from chance import passes_with_one
 from exact_games import GAMES, LARGE, psro, random_table, spiel_of, states_of, to_spiel, tree_of
 from open_spiel.python.algorithms import expected_game_score, policy_aggregator
 from toy import announce
@@ -385,14 +386,21 @@ def test_psro_without_rounding_of_ties_has_known_values():
 def test_neural_fictitious_self_play_approaches_the_equilibrium_of_kuhn_poker(tmp_path):
     """The average policies; uniform ones have a NashConv of 0.9167.
 
-    OpenSpiel's `nfsp_kuhn_pytorch.py`, played once with version 2.0.2, has 0.31 after as many episodes, about 260,000.
+    OpenSpiel's `nfsp_kuhn_pytorch.py`, played once with version 2.0.2, has 0.25 to 0.32 from 100,000 to 300,000
+    episodes; here about 165,000 are played. Five of six seeds were below that, one had 0.34.
     """
-    run = {"num_envs": 128, "total_steps": 600_000, "eval_episodes": 0, "num_threads": 1, "device": "cpu"}
-    trainer = Trainer(TrainConfig("KuhnPoker-v0", algorithm="nfsp", sharing="agent", **run), tmp_path)
-    trainer.run()
+    learner = algorithm_specs.find("nfsp").settings(updates=16)
+    run = {"num_envs": 128, "total_steps": 400_000, "eval_episodes": 0, "num_threads": 1, "device": "cpu"}
     tree = tree_of("kuhn")
-    policies = [trainer.assignments[name].policy() for name in ("player_0", "player_1")]
-    assert tree.nash_conv([tabulate(policy, tree, seat) for seat, policy in enumerate(policies)]) < 0.31
+
+    def check(seed):
+        config = TrainConfig("KuhnPoker-v0", algorithm="nfsp", sharing="agent", learner=learner, seed=seed, **run)
+        trainer = Trainer(config, tmp_path / f"{seed}")
+        trainer.run()
+        policies = [trainer.assignments[name].policy() for name in ("player_0", "player_1")]
+        assert tree.nash_conv([tabulate(policy, tree, seat) for seat, policy in enumerate(policies)]) < 0.3
+
+    passes_with_one((0, 1), check)
 
 
 @pytest.mark.learning

@@ -39,6 +39,9 @@ class NFSPConfig(DQNConfig):
     """Capacity of the reservoir [decisions of each agent in all worlds]. Lower it if memory is short."""
     average_learning_rate: float = setting(1e-3, gt=0)
     """Step size of Adam for the average policy."""
+    learning_rate_final: float = setting(1e-3, ge=0)
+    """Step size of Adam for the best response after `total_steps`, reached along `schedule`. The best
+    response must follow the opponents' average policies to the end."""
     replay_size: int = setting(200_000, ge=1)
     """Capacity of the replay of the best response [steps of worlds]. Lower it if memory is short."""
     gamma: float = setting(1.0, ge=0, le=1)
