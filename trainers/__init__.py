@@ -32,6 +32,7 @@ if TYPE_CHECKING:
     from trainers.algorithms.on_policy.ppo import PPO, PPOConfig
     from trainers.algorithms.on_policy.sequential.happo import HAPPO, HAPPOConfig
     from trainers.algorithms.on_policy.sequential.hatrpo import HATRPO, HATRPOConfig
+    from trainers.algorithms.on_policy.sequential.mat import MAT, MATConfig
     from trainers.config.presets import preset
     from trainers.config.train_config import TrainConfig
     from trainers.evaluation.cross_play import cross_play
@@ -55,6 +56,7 @@ __all__ = [
     "IMPALA",
     "MADDPG",
     "MASAC",
+    "MAT",
     "MMD",
     "NFSP",
     "PG",
@@ -75,6 +77,7 @@ __all__ = [
     "LearnerGroup",
     "MADDPGConfig",
     "MASACConfig",
+    "MATConfig",
     "MMDConfig",
     "MultiSeedTrainer",
     "NFSPConfig",

@@ -56,6 +56,8 @@ class PolicyPlayer:
     def __call__(self, obs: torch.Tensor, mask: torch.Tensor | None = None) -> torch.Tensor:
         """Return the actions (E, n[, K]) of observations (E, n, D)."""
         core, hidden_state = self.core, self.hidden_state
+        if getattr(self.policy, "hides_dead", False):
+            obs = obs.masked_fill(~core.alive[:, self._part.rows].unsqueeze(-1), 0.0)
         if hidden_state is None:
             return self.policy.act(obs, mask)
         begins = core.elapsed_steps == 0

@@ -35,7 +35,7 @@ def tabulate(policy: PolicyProtocol, tree: GameTree, seat: int) -> Tensor:
             raise ConfigError(
                 "tabulate: expected a policy without recurrence, got a recurrent one; use sampled payoffs"
             )
-        params, _ = policy.actor.step(policy.inputs(obs.to(device).unsqueeze(-2)), None)  # a single agent
+        _, params, _ = policy.decide(obs.to(device).unsqueeze(-2), None, None)  # a single agent
         probabilities = policy.head.log_probs(params.squeeze(-2), legal.to(device)).exp().squeeze(-2)
     elif hasattr(policy, "probabilities"):
         tabular: Any = policy

@@ -27,7 +27,7 @@ from trainers.base.phase_timer import PhaseTimer
 from trainers.runner.trainer import Trainer
 
 LEARNERS = ("ppo", "appo", "mmd", "a2c", "impala", "pg")
-ON_POLICY = (*LEARNERS, "ippo", "mappo", "happo", "hatrpo")  # the first two of these are PPO with other defaults
+ON_POLICY = (*LEARNERS, "ippo", "mappo", "happo", "hatrpo", "mat")  # the first two of these are PPO with other defaults
 GRU, STATE = {"network": "gru"}, {"critic_input": "state"}
 
 
@@ -50,6 +50,7 @@ CASES = [
     *(("SimpleTag-v0", name, {}) for name in ON_POLICY),
     *(("SimpleTag-v0", name, GRU) for name in LEARNERS),
     *(("SimpleTag-v0", name, GRU) for name in ("happo", "hatrpo")),
+    *((env_id, "mat", {}) for env_id in ("TagContinuous-v0", "SimpleSpread-v0", "Pendulum-v1")),
     *(("SimpleTag-v0", name, STATE) for name in ("ppo", "appo", "a2c")),
     ("SimpleTag-v0", "ppo", STATE | GRU),
     *(("TicTacToe-v0", name, cnn(2, 3, 3)) for name in LEARNERS),

@@ -45,6 +45,7 @@ MORE_RUNS = {
     "joint": ("SimpleTag-v0", TWO | BOX, "matd3", REPLAY | {"normalize_obs": True}),
     "critics": ("SimpleSpread-v0", {"max_cycles": 6}, "mappo", PPO),
     "sequence": ("SimpleSpread-v0", SPREAD, "happo", PPO),
+    "transformer": ("TagContinuous-v0", TAG, "mat", PPO),
     "regions": ("TagContinuous-v0", TAG, "hatrpo", SHORT),
     "magnet": ("TagContinuous-v0", TAG, "mmd", PPO),
     "duplex": ("SimpleSpread-v0", SPREAD, "qplex", GRU),

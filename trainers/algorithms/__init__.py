@@ -23,6 +23,7 @@ if TYPE_CHECKING:
     from trainers.algorithms.on_policy.ppo import PPO, PPOConfig
     from trainers.algorithms.on_policy.sequential.happo import HAPPO, HAPPOConfig
     from trainers.algorithms.on_policy.sequential.hatrpo import HATRPO, HATRPOConfig
+    from trainers.algorithms.on_policy.sequential.mat import MAT, MATConfig
 
 __all__ = [
     "A2C",
@@ -34,6 +35,7 @@ __all__ = [
     "IMPALA",
     "MADDPG",
     "MASAC",
+    "MAT",
     "MMD",
     "NFSP",
     "PG",
@@ -52,6 +54,7 @@ __all__ = [
     "Learner",
     "MADDPGConfig",
     "MASACConfig",
+    "MATConfig",
     "MMDConfig",
     "NFSPConfig",
     "PGConfig",

@@ -96,6 +96,13 @@ _ALL = (
         page="happo",
     ),
     AlgorithmSpec(
+        "mat",
+        "on_policy.sequential.mat",
+        "MAT",
+        "multi-agent transformer: PPO for a team whose agents act one after another, given the actions of those before",
+        {"critic_input": "obs"},
+    ),
+    AlgorithmSpec(
         "appo", "on_policy.appo", "APPO", "asynchronous PPO: clipped objective, V-trace returns, target policy"
     ),
     AlgorithmSpec(

@@ -41,8 +41,30 @@ class StreamSlice:
 
 
 SingleStream = torch.Generator | StreamSlice | None  # None: torch's global generator
-Stream = SingleStream | Sequence[SingleStream]
-"""One stream, or a sequence with one stream per entry of the first axis, each used as if it were alone."""
+
+
+class TeamStream:
+    """Noise of agents that act one after another, drawn for all of them at once.
+
+    So the noise of a world does not depend on the number of worlds.
+    """
+
+    def __init__(self, stream: SingleStream, num_agents: int) -> None:
+        """Set the stream of the E worlds, and the number of agents n of each."""
+        self._stream, self._num_agents = stream, num_agents
+        self._noise: list[Tensor] = []
+
+    def draw(self, like: Tensor, fill: Callable[[Tensor, torch.Generator | None], Tensor]) -> Tensor:
+        """Return the noise of the next agent, of the shape of `like` (E, ...), from a function that fills a tensor."""
+        if not self._noise:
+            noise = like.new_empty((len(like), self._num_agents, *like.shape[1:]))
+            _fill(noise, self._stream, fill)
+            self._noise = list(noise.unbind(1))
+        return self._noise.pop(0)
+
+
+Stream = SingleStream | TeamStream | Sequence[SingleStream]
+"""One stream, that of a team, or one per entry of the first axis in a sequence, each used as if it were alone."""
 
 
 def stream_of_shard(generator: torch.Generator, shard: Shard | None) -> SingleStream:
@@ -73,6 +95,8 @@ def uniform(like: Tensor, stream: Stream) -> Tensor:
 
 
 def _noise_like(like: Tensor, stream: Stream, fill: Callable[[Tensor, torch.Generator | None], Tensor]) -> Tensor:
+    if isinstance(stream, TeamStream):
+        return stream.draw(like, fill)
     noise = torch.empty_like(like)
     if stream is None or isinstance(stream, torch.Generator | StreamSlice):
         _fill(noise, stream, fill)

@@ -182,7 +182,9 @@ class BoxHead(nn.Module):
         return 2.0 * uniform(params[..., : self.code_width], stream) - 1.0
 
     def encode(self, action: Tensor) -> Tensor:
-        """Return the codes (..., K) of environment actions."""
+        """Return the codes (..., K) of environment actions: their positions in the box, if it is bounded."""
+        if not self.bounded:
+            return action
         return (action - self.low) * (2.0 / (self.high - self.low)) - 1.0
 
     def decode(self, code: Tensor) -> Tensor:

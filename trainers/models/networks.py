@@ -18,10 +18,11 @@ from gpu_envs.utils.settings import Bounds, setting
 from trainers.base.learner_spec import ObservationLayout
 from trainers.base.torch_threads import torch_threads
 from trainers.models.blocks import block_shapes, split_blocks
+from trainers.models.transformer import Transformer
 
 M = TypeVar("M", bound=nn.Module)
 
-ACTIVATIONS: dict[str, type[nn.Module]] = {"tanh": nn.Tanh, "relu": nn.ReLU}  # name of the setting -> layer
+ACTIVATIONS: dict[str, type[nn.Module]] = {"tanh": nn.Tanh, "relu": nn.ReLU, "gelu": nn.GELU}  # setting -> layer
 
 
 RECURRENT = Bounds(choices=("gru",), by_name=True)
@@ -47,7 +48,7 @@ class NetworkConfig:
     """Widths of the hidden layers; with a GRU the last one is its hidden state's, with attention the
     first one is the width of entities."""
     activation: str = setting("tanh", choices=tuple(ACTIVATIONS))
-    """Activation function of the hidden layers: "tanh" or "relu"."""
+    """Activation function of the hidden layers: "tanh", "relu" or "gelu"; kernels have no "gelu"."""
     image: tuple[int, ...] = setting((), ge=1, requires={"network": CONVOLUTIONAL})
     """CNN only: channels, height and width of the image at the start of every observation. The other entries go
     directly to the MLP. Left out, it is every image of the environment's observation space."""
@@ -87,9 +88,9 @@ class NetworkConfig:
     def state_spec(self, blocks: Mapping[str, int]) -> dict[str, Any]:
         """Return the specification of a network on vectors, such as the global state.
 
-        An MLP takes the place of a network of images or entities.
+        An MLP takes the place of a network of images, entities or teams.
         """
-        network = "mlp" if self.network in ("cnn", "resnet", "attention") else self.network
+        network = "mlp" if self.network in ("cnn", "resnet", "attention", "transformer") else self.network
         widths = {name: [width] for name, width in blocks.items() if width}
         return {**self.spec(sum(blocks.values())), "network": network, "blocks": widths}
 
@@ -344,12 +345,31 @@ class Attention(nn.Module):
         return outputs, hidden
 
 
+def team_transformer(spec: NetworkSpec) -> Transformer:
+    """Return the network of a team, which `Transformer.act` queries.
+
+    Raises:
+        ConfigError: The policy distinguishes no agents, or the widths are unequal or no multiples of the heads.
+    """
+    agents, heads, action = spec.settings.get("ids", 0), spec.settings.get("num_heads", 1), spec.settings["action"]
+    if not agents:
+        raise ConfigError("learner.network: transformer: expected a policy that distinguishes agents, got ids = 0")
+    if len(set(spec.hidden_sizes)) != 1 or spec.hidden_sizes[0] % heads:
+        raise ConfigError(
+            f"learner.hidden_sizes: expected equal widths, multiples of num_heads = {heads}, got {spec.hidden_sizes}"
+        )
+    code_width, activation = len(action.get("low", ())) or spec.outputs, ACTIVATIONS[spec.activation]
+    sizes = (spec.width, agents, code_width, spec.outputs, spec.hidden_sizes, heads)
+    return Transformer(*sizes, activation, spec.out_gain, spec.generator)
+
+
 NETWORKS: dict[str, Callable[[NetworkSpec], nn.Module]] = {
     "mlp": MLP,
     "gru": GRU,
     "cnn": CNN,
     "resnet": ResNet,
     "attention": Attention,
+    "transformer": team_transformer,
 }
 """Networks by their names; "module:Name" are more."""
 
@@ -618,6 +638,15 @@ def with_ids(x: Tensor, agents: int) -> Tensor:
     return torch.cat([x, ids.expand(*x.shape[:-1], agents)], -1)
 
 
+def team_inputs(x: Tensor, obs: Tensor) -> Tensor:
+    """Return the inputs (..., n, D) of a team with zeros for absent agents, those whose observations are zeros.
+
+    Agents that are dead observe zeros, see `trainers.models.policy.Policy.hides_dead`. If all agents of a team do, none is absent.
+    """
+    present = (obs != 0.0).any(-1)
+    return x.masked_fill(~(present | ~present.any(-1, keepdim=True)).unsqueeze(-1), 0.0)
+
+
 def actor_width(spec: Mapping[str, Any]) -> dict[str, Any]:
     """Return the spec of a policy's network, whose inputs include one-hot indices, see `with_ids`."""
     return with_block(spec, "agent", spec.get("ids", 0))
@@ -632,7 +661,7 @@ def mlp(
 
     Args:
         sizes: Widths from input to output.
-        activation: "tanh" or "relu", between layers.
+        activation: Name in `ACTIVATIONS`, between layers.
         out_gain: Gain of the last layer: 0.01 for a policy (nearly uniform at the start), 1 for a critic.
         generator: CPU generator of the weights.
     """

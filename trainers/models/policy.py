@@ -30,15 +30,16 @@ from trainers.base.serialization import (
     wrong_format,
 )
 from trainers.models.action_heads import CategoricalHead, Head, action_text, check_action_spec, make_head, spec_like
-from trainers.models.networks import NETWORKS, Network, NetworkConfig, actor_width, with_ids
+from trainers.models.networks import NETWORKS, Network, NetworkConfig, actor_width, team_inputs, with_ids
 from trainers.models.normalization import ObservationNormalizer
+from trainers.models.transformer import Transformer
 
 FORMAT = "gpu-envs policy 4"  # format of a policy's JSON file
 READABLE = ("gpu-envs policy 3", FORMAT)
 """Formats that can be read; the first one does not say whether a policy needs masks."""
 OPTIONAL = (
     *("ids", "decide_every", "has_action_mask", "blocks", "by_feature", "targets"),
-    *("channels_last", "conv_strides", "conv_pools"),
+    *("channels_last", "conv_strides", "conv_pools", "num_heads"),
 )
 """Fields of a specification that only some policies have."""
 
@@ -47,6 +48,10 @@ OPTIONAL = (
 class PolicySpec(NetworkConfig):
     """Network and action specification of a policy, as in its JSON file."""
 
+    network: str = setting("mlp", choices=tuple(NETWORKS), by_name=True)
+    """Kind of network; "transformer", of a team, beside those of `NetworkConfig`."""
+    num_heads: int = setting(1, ge=1)
+    """Heads of attention of a transformer."""
     obs_width: int = setting(0, ge=0)
     """Width D of the observations."""
     blocks: dict[str, list[int]] = field(default_factory=dict)
@@ -143,6 +148,8 @@ class Policy(Summarized):
         blocks = spec.get("blocks") or {"observation": [self.obs_width]}
         self.blocks: dict[str, tuple[int, ...]] = {name: tuple(shape) for name, shape in blocks.items()}
         self.ids: int = spec.get("ids", 0)
+        self.hides_dead: bool = isinstance(actor.module, Transformer)
+        """Whether agents that are dead must observe zeros, so that the others do not attend to them."""
         self.generator: torch.Generator = torch.Generator(normalizer.mean.device).manual_seed(seed)
 
     def _summary(self) -> Summary:
@@ -188,7 +195,9 @@ class Policy(Summarized):
 
     def inputs(self, obs: Tensor) -> Tensor:
         """Return the network inputs of observations, see `act`."""
-        return with_ids(self.normalizer(obs[..., : self.obs_width]), self.ids)
+        obs = obs[..., : self.obs_width]
+        inputs = with_ids(self.normalizer(obs), self.ids)
+        return team_inputs(inputs, obs) if self.hides_dead else inputs
 
     @overload
     def act(
@@ -312,11 +321,29 @@ class Policy(Summarized):
             raise ConfigError("policy: mask: expected a legal action in each row, got a row without one")
 
     def _act(self, obs: Tensor, mask: Tensor | None, greedy: bool, hidden_state: Tensor | None) -> Tensor:
-        params, remembered = self.actor.step(self.inputs(obs), hidden_state, mask)
+        action, _, remembered = self.decide(obs, mask, hidden_state, None if greedy else self.generator)
         if hidden_state is not None and remembered is not None:
             hidden_state.copy_(remembered)
-        action = self.head.mode(params, mask) if greedy else self.head.sample(params, self.generator, mask)[0]
-        return self.head.to_env(action)
+        return action
+
+    def decide(
+        self, obs: Tensor, mask: Tensor | None, hidden_state: Tensor | None, stream: torch.Generator | None = None
+    ) -> tuple[Tensor, Tensor, Tensor | None]:
+        """Return actions for the environment, the parameters of their distributions, and the next hidden states.
+
+        Args:
+            obs: (..., D).
+            mask: (..., choices) bool.
+            hidden_state: (..., H), not changed.
+            stream: Generator of samples; None: the most probable actions.
+        """
+        inputs = self.inputs(obs)
+        if isinstance(team := self.actor.module, Transformer):
+            action, params = team.act(inputs, mask, self.head, stream)
+            return self.head.to_env(action), params, None
+        params, remembered = self.actor.step(inputs, hidden_state, mask)
+        action = self.head.mode(params, mask) if stream is None else self.head.sample(params, stream, mask)[0]
+        return self.head.to_env(action), params, remembered
 
     def module(self) -> GreedyPolicy:
         """Return the greedy policy as an `nn.Module` of tensors only, which shares the weights."""
@@ -451,9 +478,7 @@ class GreedyPolicy(nn.Module):
             The most probable action, as from `Policy.act`; logits (N, sum of choices) without mask, action values, or
             means (N, K) before they are mapped to the box; and the next hidden state of a recurrent policy.
         """
-        inputs = self.policy.inputs(self.policy.flatten(obs))
-        parameters, remembered = self.policy.actor.step(inputs, hidden_state, mask)
-        action = self.policy.head.to_env(self.policy.head.mode(parameters, mask))
+        action, parameters, remembered = self.policy.decide(self.policy.flatten(obs), mask, hidden_state)
         return (action, parameters) if remembered is None else (action, parameters, remembered)
 
 

@@ -100,6 +100,8 @@ class PolicySet:
         self._slot = torch.empty(len(policies) + 1, dtype=torch.int64)  # of a policy in the order of the parts
         self._slot[torch.tensor([*order, len(policies)])] = torch.arange(len(policies) + 1)  # the last slot: no policy
         self._slot_on_device = self._slot.to(core.device)
+        members = [member for policy in policies for member in getattr(policy, "members", [policy])]
+        self._hides_dead = any(getattr(member, "hides_dead", False) for member in members)
         self._turns: ObservedTurns | None = None
         has_turns = core.to_move is not None or self.clock is not None
         if has_turns and any(part.hidden_state is not None for part in self.parts):
@@ -173,6 +175,8 @@ class PolicySet:
             by_seat = [values[:, group.rows] for group in agents]
             return torch.cat(by_seat) if parts > 1 else by_seat[0]
 
+        if self._hides_dead:
+            obs = obs.masked_fill(~info["alive"].unsqueeze(-1), 0.0)
         mask = of_seats(info["action_mask"])[..., : agents[0].choices] if "action_mask" in info else None
         to_move = of_seats(info["to_move"]) if "to_move" in info else None
         if self.clock is not None:

@@ -79,6 +79,8 @@ class ActingGroup:
         """Query the learners for actions and write them to the actions of all agents, (E, A[, K])."""
         mask, to_move = self._legal(core, info)
         obs = core.obs[:, self.agents.rows, : self.agents.obs_width]
+        if getattr(self.actor, "hides_dead", False):
+            obs = obs.masked_fill(~info["alive"][:, self.agents.rows].unsqueeze(-1), 0.0)
         action = self.actor.act(obs, mask, to_move, self.critic_state.now())
         if self.clock is not None and to_move is not None:
             action = self.clock.hold(action, to_move)

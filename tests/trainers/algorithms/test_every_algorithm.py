@@ -119,9 +119,10 @@ def test_equal_seeds_learn_equally_and_global_streams_are_not_used(name, tmp_pat
     assert not torch.equal(weights[0], weights[2])
 
 
-def test_policies_of_another_space_or_team_are_refused(trained):
+@pytest.mark.parametrize("name", ["qmix", "mat"])
+def test_policies_of_another_space_or_team_are_refused(name, trained):
     core = make_train_core(TrainConfig("SimpleTag-v0", {"num_good": 2}), 2, 0)
-    saved = checkpoint.load(trained("qmix"))
+    saved = checkpoint.load(trained(name))
     with pytest.raises(CheckpointError, match="obs_width"):
         policies_of(saved, {"adversary": ["adversary"]}, core)
     core = make_train_core(TrainConfig("SimpleTag-v0"), 2, 0)

@@ -34,6 +34,7 @@ CASES = {
     ),
     "updates in sequence": ("TagContinuous-v0", "happo", SMALL_TAG, WHOLE),
     "updates in sequence, recurrent": ("TagContinuous-v0", "happo", SMALL_TAG, {**WHOLE, "network": "gru"}),
+    "team": ("TagContinuous-v0", "mat", SMALL_TAG, WHOLE),
     "trust regions": ("TagContinuous-v0", "hatrpo", SMALL_TAG, WHOLE),
     "mmd": ("TagContinuous-v0", "mmd", SMALL_TAG, WHOLE),
     "mmd, recurrent": ("TagContinuous-v0", "mmd", SMALL_TAG, {**WHOLE, "network": "gru"}),

@@ -76,7 +76,7 @@ class A2C(ActorCriticLearner):
     """Learner of A2C. The critic values a whole rollout in one batch, in `update`."""
 
     objective: Objective = AdvantageObjective()
-    kernel_methods: tuple[str, ...] = ("act", "observe", "batch", "_learn", "_loss")
+    kernel_methods: tuple[str, ...] = ("act", "observe", "batch", "_learn", "_loss", "_outputs")
 
     def __init__(self, config: A2CConfig, spec: LearnerSpec) -> None:
         """Build networks and buffers."""

@@ -56,6 +56,8 @@ class ActorCriticLearner(ABC):
     """The optimizer by its name in checkpoints."""
     objective: Objective
     """The loss."""
+    net_type: type[ActorCritic] = ActorCritic
+    """Class of the networks."""
     kernel_methods: tuple[str, ...] = ()
     """Methods of this class that kernels compute instead, if they have the loss; see `replaced_method`."""
     fixed_shapes: bool
@@ -73,7 +75,7 @@ class ActorCriticLearner(ABC):
         self.device: torch.device = torch.device(spec.device)
         self.generator: torch.Generator = torch.Generator(self.device).manual_seed(spec.seed)
         self.stream: SingleStream = stream_of_shard(self.generator, spec.shard)
-        self.net: ActorCritic = ActorCritic(config, spec, config.action(spec.action_space))
+        self.net: ActorCritic = self.net_type(config, spec, config.action(spec.action_space))
         net = self.net
         self.spec: dict[str, Any] = net.spec
         self.normalizer: ObservationNormalizer = net.normalizer
@@ -164,9 +166,8 @@ class ActorCriticLearner(ABC):
     ) -> tuple[Tensor, dict[str, Tensor]]:
         """Return the loss of a minibatch and metrics, see `torch_engine.Loss`."""
         part = minibatch(batch, rows, self.net.critic_input)
-        params = forward_batch(self.actor, part["obs"], part, "actor")
+        params, value = self._outputs(part)
         log_prob, entropy = self.head.evaluate(params, part["action"], part.get("mask"))
-        value = forward_batch(self.critic, part["seen"], part, "critic").squeeze(-1)
         inputs = Minibatch(
             log_prob,
             entropy,
@@ -183,6 +184,11 @@ class ActorCriticLearner(ABC):
         )
         loss, metrics = self.objective.loss(inputs)
         return loss, {name: metric.detach() for name, metric in metrics.items()}
+
+    def _outputs(self, part: dict[str, Tensor]) -> tuple[Tensor, Tensor]:
+        """Return the parameters (B, P) of the distributions over actions and the values (B,) of a minibatch."""
+        params = forward_batch(self.actor, part["obs"], part, "actor")
+        return params, forward_batch(self.critic, part["seen"], part, "critic").squeeze(-1)
 
     def _kl(self, params: Tensor, part: dict[str, Tensor], reference: ReferencePolicy) -> Tensor:
         """Return the divergences KL(present || reference) (B,) in the rows of a minibatch [nats]."""

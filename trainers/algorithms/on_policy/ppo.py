@@ -108,7 +108,7 @@ class PPO(ActorCriticLearner):
     """Learner of PPO. The critic values a whole rollout in one batch, in `update`."""
 
     objective: Objective = ClippedObjective()
-    kernel_methods: tuple[str, ...] = ("act", "observe", "batch", "_learn", "_loss")
+    kernel_methods: tuple[str, ...] = ("act", "observe", "batch", "_learn", "_loss", "_outputs")
 
     def __init__(self, config: PPOConfig, spec: LearnerSpec) -> None:
         """Build networks and buffers."""
