@@ -47,8 +47,8 @@ class NetworkConfig:
     hidden_sizes: tuple[int, ...] = setting((64, 64), ge=1, le=2**16)
     """Widths of the hidden layers; with a GRU the last one is its hidden state's, with attention the
     first one is the width of entities."""
-    activation: str = setting("tanh", choices=tuple(ACTIVATIONS))
-    """Activation function of the hidden layers: "tanh", "relu" or "gelu"; kernels have no "gelu"."""
+    activation: str = setting("tanh", choices=("tanh", "relu"))
+    """Activation function of the hidden layers: "tanh" or "relu"."""
     image: tuple[int, ...] = setting((), ge=1, requires={"network": CONVOLUTIONAL})
     """CNN only: channels, height and width of the image at the start of every observation. The other entries go
     directly to the MLP. Left out, it is every image of the environment's observation space."""
@@ -641,7 +641,7 @@ def with_ids(x: Tensor, agents: int) -> Tensor:
 def team_inputs(x: Tensor, obs: Tensor) -> Tensor:
     """Return the inputs (..., n, D) of a team with zeros for absent agents, those whose observations are zeros.
 
-    Agents that are dead observe zeros, see `trainers.models.policy.Policy.hides_dead`. If all agents of a team do, none is absent.
+    Dead agents observe zeros, see `trainers.models.policy.Policy.hides_dead`. If all of a team do, none is absent.
     """
     present = (obs != 0.0).any(-1)
     return x.masked_fill(~(present | ~present.any(-1, keepdim=True)).unsqueeze(-1), 0.0)

@@ -30,7 +30,7 @@ from trainers.base.serialization import (
     wrong_format,
 )
 from trainers.models.action_heads import CategoricalHead, Head, action_text, check_action_spec, make_head, spec_like
-from trainers.models.networks import NETWORKS, Network, NetworkConfig, actor_width, team_inputs, with_ids
+from trainers.models.networks import ACTIVATIONS, NETWORKS, Network, NetworkConfig, actor_width, team_inputs, with_ids
 from trainers.models.normalization import ObservationNormalizer
 from trainers.models.transformer import Transformer
 
@@ -50,6 +50,8 @@ class PolicySpec(NetworkConfig):
 
     network: str = setting("mlp", choices=tuple(NETWORKS), by_name=True)
     """Kind of network; "transformer", of a team, beside those of `NetworkConfig`."""
+    activation: str = setting("tanh", choices=tuple(ACTIVATIONS))
+    """Activation function; "gelu", of a transformer, beside those of `NetworkConfig`."""
     num_heads: int = setting(1, ge=1)
     """Heads of attention of a transformer."""
     obs_width: int = setting(0, ge=0)

@@ -179,7 +179,7 @@ def test_invalid_setups_are_refused_in_one_line(env_id, changes, line, tmp_path)
 
 
 def test_other_algorithms_refuse_the_network():
-    with pytest.raises(ConfigError, match="learner.network: expected one of 'mlp', .*, got 'transformer'"):
+    with pytest.raises(ConfigError, match=r"learner.network: expected one of 'mlp', .*, got 'transformer'"):
         PPOConfig(network="transformer")
 
 

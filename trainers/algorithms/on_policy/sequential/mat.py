@@ -28,7 +28,7 @@ from trainers.algorithms.on_policy.ppo import PPO, PPOConfig
 from trainers.base.gradients import LOCAL_REDUCER, GradientReducer
 from trainers.base.learner_spec import LearnerSpec, ObservationLayout
 from trainers.models.action_heads import make_head
-from trainers.models.networks import Network, actor_width, team_inputs, with_ids
+from trainers.models.networks import ACTIVATIONS, Network, actor_width, team_inputs, with_ids
 from trainers.models.normalization import ObservationNormalizer
 from trainers.models.policy import mask_spec
 from trainers.models.transformer import LINEAR, Transformer
@@ -42,7 +42,7 @@ class MATConfig(PPOConfig):
     """Kind of network, see `trainers.models.transformer`."""
     hidden_sizes: tuple[int, ...] = setting((64,), ge=1, le=2**16)
     """Width of embeddings, once for each block of the encoder and of the decoder; all equal."""
-    activation: str = setting("gelu", choices=("tanh", "relu", "gelu"))
+    activation: str = setting("gelu", choices=tuple(ACTIVATIONS))
     """Activation function of the perceptrons: "tanh", "relu" or "gelu"."""
     num_heads: int = setting(1, ge=1)
     """Heads of attention, which divide the width."""
