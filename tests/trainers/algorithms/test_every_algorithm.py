@@ -21,7 +21,7 @@ from trainers.runner.trainer import Trainer
 from trainers.storage import checkpoint
 
 CONTINUOUS = ("ddpg", "td3")
-MULTI_DISCRETE = ("ppo", "maddpg", "matd3", "sac", "masac")
+MULTI_DISCRETE = ("ppo", "mat", "maddpg", "matd3", "sac", "masac")
 
 
 def config_of(name: str, more: dict | None = None, **settings) -> TrainConfig:
