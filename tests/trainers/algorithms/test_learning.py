@@ -222,6 +222,17 @@ def test_policies_in_sequence_exceed_the_bound_of_a_shared_policy(algorithm, sha
         assert least(earned) >= 0.95, earned
 
 
+@pytest.mark.parametrize(("algorithm", "earned"), [("mat", 22.0), ("mappo", 14.0)])
+def test_team_that_decides_in_order_finds_the_optimum_of_the_climbing_game(algorithm, earned, tmp_path):
+    """The second player answers the first one's action, so that the optimal row looks good before it is common."""
+    learner = algorithm_specs.find(algorithm).settings(reward_scale=0.1, entropy_coef=0.5, entropy_coef_final=0.01)
+    core, policies = train_preset(
+        tmp_path, "ClimbingGame-v0", algorithm, learner=learner, num_envs=32, total_steps=40_000
+    )
+    returns = evaluate_policies(core, policies, seed=1).returns["player"]
+    assert returns.mean == pytest.approx(earned, abs=0.5), returns
+
+
 def test_maddpg_preset_learns_to_communicate(tmp_path):
     """MADDPG earns more than any listener without messages, whose best choice is the center."""
 

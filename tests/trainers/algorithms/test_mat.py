@@ -35,6 +35,14 @@ def collected(core, out, updates=1, **settings):
 
 
 @torch.no_grad()
+def shake(learner):
+    """Move the weights, so that agents depend on each other: the initial attention is almost 0."""
+    generator = torch.Generator().manual_seed(0)
+    for parameter in learner.net.parameters():
+        parameter.add_(torch.randn(parameter.shape, generator=generator) * 0.5)
+
+
+@torch.no_grad()
 def team_estimates(learner):
     """Return advantages and returns (T, E) of the joint actions, world by world and step by step."""
     r, c = learner.rollout, learner.config
@@ -51,7 +59,7 @@ def team_estimates(learner):
                 continue
             goes_on = alive & ~done[t, world]
             ends = not goes_on.any()
-            known = alive & ~r.terminated[t, world] if ends else goes_on
+            known = alive & ~r.terminated[t, world]
             obs = torch.where(known.unsqueeze(-1), following[t, world], 0.0)
             next_value = float(learner._values(learner._inputs(obs)[None])[0][known].mean()) if known.any() else 0.0
             now, reward = float(value[t, world][alive].mean()), float(r.reward[t, world][alive].sum()) / len(alive)
@@ -64,6 +72,7 @@ def team_estimates(learner):
 def test_all_agents_have_the_advantage_of_the_joint_action(fixed_shapes, tmp_path):
     """Walkers die before their world ends, and are cut."""
     learner = collected(Corridor(6, limit=7), tmp_path, normalize_advantage=False)
+    shake(learner)
     r = learner.rollout
     one_left = r.valid.any(-1) & ~r.valid.all(-1)
     assert bool(one_left.any())
@@ -107,10 +116,7 @@ def test_loss_is_the_clipped_one_of_each_agent(tmp_path):
     """Dead agents do not count."""
     learner = collected(Corridor(6, limit=7), tmp_path)
     batch, c = learner.batch(), learner.config
-    generator = torch.Generator().manual_seed(0)
-    with torch.no_grad():
-        for parameter in learner.net.parameters():
-            parameter.add_(torch.randn(parameter.shape, generator=generator) * 0.3)
+    shake(learner)
     loss, metrics = learner._loss(batch, None, None)
     net, x = learner.transformer, batch["obs"]
     encoded = net.encode(x)

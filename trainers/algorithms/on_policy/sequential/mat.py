@@ -118,8 +118,7 @@ class MAT(PPO):
         inputs = self._inputs(r.obs)
         goes_on = r.valid & ~(r.terminated | r.truncated)
         is_cut = (r.valid & r.truncated & ~r.terminated).any(-1)
-        ends = ~goes_on.any(-1)
-        remains = torch.where(ends.unsqueeze(-1), r.valid & ~r.terminated, goes_on)  # agents with a value afterwards
+        ends, remains = ~goes_on.any(-1), r.valid & ~r.terminated
         next_inputs = self._inputs(r.next_obs().masked_fill(~remains.unsqueeze(-1), 0.0))
         value, next_value = (
             compute_in_slices(self._values, x.flatten(0, 1)).view_as(r.reward) for x in (inputs, next_inputs)
