@@ -31,6 +31,11 @@ def linear(inputs: int, outputs: int, gain: float, generator: torch.Generator | 
     return layer
 
 
+def perceptron(width: int, activation: type[nn.Module], generator: torch.Generator | None) -> nn.Sequential:
+    """Return two linear layers with an activation between them, all of width W."""
+    return nn.Sequential(linear(width, width, ACTIVE, generator), activation(), linear(width, width, LINEAR, generator))
+
+
 class MultiHeadAttention(nn.Module):
     """Scaled dot-product attention with several heads.
 
@@ -69,9 +74,7 @@ class EncoderBlock(nn.Module):
     def __init__(self, width: int, heads: int, activation: type[nn.Module], generator: torch.Generator | None) -> None:
         super().__init__()
         self.attention = MultiHeadAttention(width, heads, generator)
-        self.mlp = nn.Sequential(
-            linear(width, width, ACTIVE, generator), activation(), linear(width, width, LINEAR, generator)
-        )
+        self.mlp = perceptron(width, activation, generator)
         self.norms = nn.ModuleList(nn.LayerNorm(width) for _ in range(2))
 
     def forward(self, x: Tensor, mask: Tensor) -> Tensor:
@@ -86,9 +89,7 @@ class DecoderBlock(nn.Module):
     def __init__(self, width: int, heads: int, activation: type[nn.Module], generator: torch.Generator | None) -> None:
         super().__init__()
         self.attentions = nn.ModuleList(MultiHeadAttention(width, heads, generator) for _ in range(2))
-        self.mlp = nn.Sequential(
-            linear(width, width, ACTIVE, generator), activation(), linear(width, width, LINEAR, generator)
-        )
+        self.mlp = perceptron(width, activation, generator)
         self.norms = nn.ModuleList(nn.LayerNorm(width) for _ in range(3))
 
     def forward(self, x: Tensor, encoded: Tensor, mask: Tensor | None, cache: Cache | None) -> Tensor:
