@@ -33,7 +33,7 @@ RESULTS = provenance.ROOT / "benchmarks" / "results" / "experiments"
 PAGE = provenance.ROOT / "docs" / "learning.md"
 FIGURES = provenance.ROOT / "docs" / "learning"
 ABOUT = "about.json"
-"""File that says where and when every cell of an experiment ran, beside its recorded evaluations."""
+"""File that says by which commit and on which machine every cell was recorded, beside the evaluations."""
 COLUMNS = (
     "task", "algorithm", "runs", "IQM", "mean", "optimality gap", "threshold", "runs that reach it",
     "median steps to threshold", "median seconds",
@@ -52,22 +52,27 @@ def record(folder: Path, commit: str) -> None:
     Args:
         folder: Folder of the experiment, named as its file.
         commit: Commit of the code that ran.
+
+    Raises:
+        ConfigError: The folder has cells that differ from those of the file.
     """
-    experiment, target = Experiment(folder), RESULTS / folder.name
-    grid, rows = experiment.grid, experiment.evaluations()
-    complete = [cell for cell in grid.cells if all(experiment.is_complete(cell, seed) for seed in grid.seeds)]
-    cells = {(cell.task, cell.algorithm) for cell in complete}
-    fresh = cells | {(task, name) for name, scores in grid.baselines.items() for task in scores}
-    rows = [row for row in rows if _cell(row) in fresh and row["metric"] == grid.tasks[row["task"]].score]
+    target, experiment = RESULTS / folder.name, Experiment(FILES / f"{folder.name}.yaml", folder)
+    experiment.check_same_cells()
+    grid = experiment.grid
+    complete = {(c.task, c.algorithm) for c in grid.cells if all(experiment.is_complete(c, s) for s in grid.seeds)}
+    baselines = {(task, name) for name, scores in grid.baselines.items() for task in scores}
+    rows = [row for row in experiment.evaluations() if row["metric"] == grid.tasks[row["task"]].score]
+    rows = [row for row in rows if _cell(row) in complete | baselines]
     if (target / TABLE).is_file():
-        rows += [row for row in _evaluations(folder.name) if _cell(row) not in fresh]
-    order = [*map(str, grid.tasks)], [*grid.algorithms, *grid.baselines]
-    rows.sort(key=lambda row: (order[0].index(row["task"]), order[1].index(row["algorithm"])))
+        others = {(c.task, c.algorithm) for c in grid.cells} - complete
+        rows += [row for row in evaluations(folder.name) if _cell(row) in others]
+    tasks, algorithms = [*grid.tasks], [*grid.algorithms, *grid.baselines]
+    rows.sort(key=lambda row: (tasks.index(row["task"]), algorithms.index(row["algorithm"])))
     target.mkdir(parents=True, exist_ok=True)
     frame_of(rows).to_csv(target / TABLE, index=False, float_format="%.6g")
-    ran = {"commit": commit, "date": date.today().isoformat(), "machine": provenance.machine()}
-    about = read_json(target / ABOUT) if (target / ABOUT).is_file() else {}
-    write_json(target / ABOUT, {**about, **{f"{algorithm} on {task}": ran for task, algorithm in sorted(cells)}})
+    place = {"commit": commit, "date": date.today().isoformat(), "machine": provenance.machine()}
+    places = read_json(target / ABOUT) if (target / ABOUT).is_file() else {}
+    write_json(target / ABOUT, {**places, **{f"{algorithm} on {task}": place for task, algorithm in sorted(complete)}})
 
 
 def _cell(row: dict[str, Any]) -> tuple[str, str]:
@@ -85,7 +90,7 @@ def algorithms_on(env_id: str) -> dict[str, list[str]]:
     for name in names():
         tasks = yaml.safe_load((FILES / f"{name}.yaml").read_text(encoding="utf-8"))["tasks"]
         chosen = [task for task, about in tasks.items() if about["settings"]["env_id"] == env_id]
-        algorithms = dict.fromkeys(row["algorithm"] for row in _evaluations(name) if row["task"] in chosen)
+        algorithms = dict.fromkeys(row["algorithm"] for row in evaluations(name) if row["task"] in chosen)
         if algorithms:
             result[name] = list(algorithms)
     return result
@@ -100,7 +105,7 @@ def section(name: str, figures: Path) -> str:
     """
     grid = Grid.read(FILES / f"{name}.yaml")
     with tempfile.TemporaryDirectory() as folder:
-        report = ExperimentReport(grid, frame_of(_evaluations(name)), Path(folder))
+        report = ExperimentReport(grid, frame_of(evaluations(name)), Path(folder))
         report.write()
         pictures = [title for title in PICTURES if (Path(folder) / f"{title}.png").is_file()]
         for title in pictures:
@@ -116,7 +121,8 @@ def section(name: str, figures: Path) -> str:
     return "\n\n".join(blocks)
 
 
-def _evaluations(name: str) -> list[dict[str, Any]]:
+def evaluations(name: str) -> list[dict[str, Any]]:
+    """Return the recorded rows of an experiment, as its table has them."""
     with (RESULTS / name / TABLE).open(encoding="utf-8", newline="") as file:
         return [{**row, "seed": int(row["seed"]), "final": int(row["final"])} for row in csv.DictReader(file)]
 

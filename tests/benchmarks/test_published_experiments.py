@@ -39,7 +39,7 @@ def test_all_parts_of_the_page_are_written():
 
 @pytest.mark.parametrize("name", publish.names())
 def test_recorded_runs_are_those_of_the_file(name):
-    file, rows = file_of(name), publish._evaluations(name)
+    file, rows = file_of(name), publish.evaluations(name)
     assert {row["task"] for row in rows} <= file["tasks"].keys()
     assert {row["algorithm"] for row in rows} <= {*file["algorithms"], *file.get("baselines", ())}
     trained = [row for row in rows if row["algorithm"] in file["algorithms"]]

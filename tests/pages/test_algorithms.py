@@ -5,6 +5,7 @@ from pathlib import Path
 
 import pytest
 
+from benchmarks.experiments import publish
 from docs.scripts import generate
 from trainers.algorithms.algorithm_specs import ALGORITHMS, IMITATION, find
 
@@ -27,6 +28,9 @@ def test_page_has_equation_source_curves_and_settings(family):
     assert re.search(r"\b(19|20)\d\d\b", sections["Source"])
     pictures = re.findall(r"\]\((\S+_curves\.png)\)", sections["Learning curves"])
     assert all((PAGES / picture).stat().st_size > 5_000 for picture in pictures)
+    for name in re.findall(r"\(\.\./learning/(\w+)_curves\.png\)", sections["Learning curves"]):
+        shown = {row["algorithm"] for row in publish.evaluations(name)}
+        assert shown & {algorithm for algorithm, spec in ALGORITHMS.items() if spec.family == family}, (name, shown)
     assert bool(pictures) != ("**no recorded training**" in sections["Learning curves"])
 
 

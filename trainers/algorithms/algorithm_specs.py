@@ -99,7 +99,7 @@ _ALL = (
         "mat",
         "on_policy.sequential.mat",
         "MAT",
-        "multi-agent transformer: PPO for a team whose agents act one after another, given the actions of those before",
+        "multi-agent transformer: PPO for a team whose agents act one after another, given the earlier actions",
         {"critic_input": "obs"},
     ),
     AlgorithmSpec(

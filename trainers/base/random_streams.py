@@ -46,7 +46,7 @@ SingleStream = torch.Generator | StreamSlice | None  # None: torch's global gene
 class TeamStream:
     """Noise of agents that act one after another, drawn for all of them at once.
 
-    So the noise of a world does not depend on the number of worlds.
+    So the noise of the worlds of a rank is that of one process with all worlds.
     """
 
     def __init__(self, stream: SingleStream, num_agents: int) -> None:

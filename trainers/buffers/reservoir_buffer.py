@@ -62,13 +62,11 @@ class ReservoirBuffer(WorldBuffers):
             draws = (uniform(counts.double(), stream) * (counts + 1)).long()
             slot = torch.where(counts < self.length, counts, draws)
             is_kept = is_valid & (slot < self.length)
-            index = (
-                slot.clamp(max=self.length - 1),
-                *self._index,
-            )  # distinct, so that the order of writes does not matter
+            # distinct places, so that the order of writes does not matter
+            index = (slot.clamp(max=self.length - 1), *self._index)
             for name, buffer in self.buffers.items():
-                kept = is_kept.view(*is_kept.shape, *[1] * (buffer.dim() - 3))
-                buffer[index] = torch.where(kept, decisions[name][t], buffer[index])
+                mask = is_kept.view(*is_kept.shape, *[1] * (buffer.dim() - 3))
+                buffer[index] = torch.where(mask, decisions[name][t], buffer[index])
             counts += is_valid
         if self.shard is not None:
             self.counts.copy_(torch.cat(self.shard.all_gather(counts)))
@@ -93,8 +91,8 @@ class ReservoirBuffer(WorldBuffers):
         counts = check_tensors("learner state", state, {name: self.counts})[name]
         if int(counts.min()) < 0:
             raise CheckpointError(f"learner state {name}: expected numbers from 0, got {int(counts.min())}")
+        self.load_rows(state, min(int(counts.max()), self.length))
         self.counts.copy_(counts)
-        self.load_rows(state, self._filled())
 
     def _filled(self) -> int:
         """Return the number of slots in use, equal on all ranks."""

@@ -161,9 +161,9 @@ def one_decision(
         (target, is_known), both (T, ...).
     """
     target, is_known = torch.zeros_like(reward), torch.zeros_like(terminated)
-    following, settled = torch.zeros_like(reward[0]), torch.zeros_like(terminated[0])
+    value, is_settled = torch.zeros_like(reward[0]), torch.zeros_like(terminated[0])
     for t in range(reward.shape[0] - 1, -1, -1):
-        following = torch.where(decides_next[t], gamma * next_value[t], following).masked_fill(terminated[t], 0.0)
-        following = target[t] = reward[t] + following
-        settled = is_known[t] = terminated[t] | decides_next[t] | (settled & ~truncated[t])
+        value = torch.where(decides_next[t], gamma * next_value[t], value).masked_fill(terminated[t], 0.0)
+        value = target[t] = reward[t] + value
+        is_settled = is_known[t] = terminated[t] | decides_next[t] | (is_settled & ~truncated[t])
     return target, is_known

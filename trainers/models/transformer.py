@@ -152,8 +152,8 @@ class Transformer(nn.Module):
 
     def encode(self, x: Tensor) -> Tensor:
         """Return the encoded observations (N, n, W) of inputs (N, n, D)."""
-        own = torch.eye(self.num_agents, dtype=torch.bool, device=x.device)
-        mask = (self._present(x).unsqueeze(-2) | own).unsqueeze(1)
+        identity = torch.eye(self.num_agents, dtype=torch.bool, device=x.device)
+        mask = (self._present(x).unsqueeze(-2) | identity).unsqueeze(1)
         encoded = self.embedding(x)
         for block in self.encoder:
             encoded = block(encoded, mask)

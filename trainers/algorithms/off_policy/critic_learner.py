@@ -166,7 +166,7 @@ class CriticLearner(KernelActing, ReplayLearner):
         if not self.hidden_states.width:
             return None
         states = self._unroll(critics, batch)[1]
-        return states if after else [self.hidden_states.before(state, batch) for state in states]
+        return states if after else [self.hidden_states.states_before(state, batch) for state in states]
 
     def _unroll(self, critics: nn.ModuleList, batch: dict[str, Tensor]) -> tuple[Tensor, list[Tensor]]:
         """Return C critics' outputs (C, L, B, n, outputs) for the steps of a batch, and hidden states after them."""

@@ -264,11 +264,13 @@ class DQN(KernelActing, QLearner):
         """Return values of the actions in windows from places on, targets, and whether these are known (L, B, n)."""
         c, states = self.config, self.hidden_states
         w = states.sample(self.replay, time, env, c.n_step - 1)
+        # a resumed run may begin new episodes after a step that ended none
+        w["truncated"][:-1] |= w["episode_starts"][1:, :, None] & ~w["terminated"][:-1]
         start, obs, next_obs = w["hidden_state"], self.normalizer(w["obs"]), self.normalizer(w["next_obs"])
         params, hidden_state = states.unroll(self.q_network, obs, w, start)
         values = self.q_head.values(params).gather(-1, w["action"].unsqueeze(-1)).squeeze(-1)
         with torch.no_grad():
-            target_state = states.after(self.target, obs, w, start)
+            target_state = states.states_after(self.target, obs, w, start)
             next_values = self.q_head.values(self.target.step(next_obs, target_state)[0])
             prefer = self.q_head.values(self.q_network.step(next_obs, hidden_state)[0]) if c.double else next_values
             next_value = best_value(next_values, prefer, w.get("next_mask"))
@@ -281,5 +283,5 @@ class DQN(KernelActing, QLearner):
                 w[name].unfold(0, c.n_step, 1).movedim(-1, 0) for name in ("reward", "terminated", "truncated", "valid")
             )
             returns, last, discount, is_known = n_step(reward, terminated, truncated, valid, c.gamma)
-            ahead = next_value.unfold(0, c.n_step, 1).gather(-1, last.unsqueeze(-1)).squeeze(-1)
-        return values[: len(returns)], returns + discount * ahead, is_known
+            bootstrap = next_value.unfold(0, c.n_step, 1).gather(-1, last.unsqueeze(-1)).squeeze(-1)
+        return values[: len(returns)], returns + discount * bootstrap, is_known

@@ -43,7 +43,7 @@ class HiddenStates:
         self.burn_in: int = config.burn_in if self.width else 0
         self.window: int = self.burn_in + config.window if self.width else 1
         """Steps per window, including the burn-in; 1 without a hidden state."""
-        self.present: Tensor = torch.zeros(shape, device=device)
+        self.state: Tensor = torch.zeros(shape, device=device)
         self.remembered: Tensor = torch.zeros((rollout.length, *shape), device=device)
         """(T, E, n, H), before each step of the rollout."""
         if self.width and turn_based:
@@ -53,19 +53,19 @@ class HiddenStates:
         """Return the actor's outputs (E, n, outputs) for the present step's inputs (E, n, D) and masks."""
         if not self.width:
             return actor(x) if mask is None else actor(x, mask)
-        t, r, previous = self.rollout.t, self.rollout, self.present
-        previous.masked_fill_(r.episode_starts[t][:, None, None], 0.0)
-        self.remembered[t].copy_(previous)
-        outputs, states = actor.step(x, previous, mask)
+        t, r, state = self.rollout.t, self.rollout, self.state
+        state.masked_fill_(r.episode_starts[t][:, None, None], 0.0)
+        self.remembered[t].copy_(state)
+        outputs, states = actor.step(x, state, mask)
         assert states is not None
-        previous.copy_(states if r.advances is None else torch.where(r.advances[t].unsqueeze(-1), states, previous))
+        state.copy_(states if r.advances is None else torch.where(r.advances[t].unsqueeze(-1), states, state))
         return outputs
 
     def fields(self) -> Fields:
         """Return what the replay stores of hidden states; {}: there are none."""
         if not self.width:
             return {}
-        row = self.present.shape[1:]
+        row = self.state.shape[1:]
         fields: dict[str, tuple[tuple[int, ...], torch.dtype]] = {"hidden_state": (tuple(row), torch.float32)}
         fields["episode_starts"] = ((), torch.bool)
         return fields if self.rollout.advances is None else {**fields, "advances": (tuple(row[:1]), torch.bool)}
@@ -79,19 +79,19 @@ class HiddenStates:
         steps["episode_starts"] = r.episode_starts[:-1]
         return steps if r.advances is None else {**steps, "advances": r.advances[:-1]}
 
-    def sample(self, replay: ReplayBuffer, time: Tensor, env: Tensor, more: int = 0) -> dict[str, Tensor]:
+    def sample(self, replay: ReplayBuffer, time: Tensor, env: Tensor, extra_steps: int = 0) -> dict[str, Tensor]:
         """Return windows from places on, (L, B, ...) by name, of which no step of the burn-in is valid.
 
         Args:
             replay: The replay.
             time: (B,) first steps.
             env: (B,) worlds.
-            more: Steps in addition to `window`.
+            extra_steps: Steps in addition to `window`.
 
         Returns:
             Fields of the replay, and "hidden_state" (B, n, H) before the first step.
         """
-        batch = replay.windows(time, env, self.window + more, replay.buffers.keys() - {"hidden_state"})
+        batch = replay.windows(time, env, self.window + extra_steps, replay.buffers.keys() - {"hidden_state"})
         batch["valid"][: self.burn_in].fill_(False)
         return {**batch, "hidden_state": replay.buffers["hidden_state"][time, env]} if self.width else batch
 
@@ -132,7 +132,7 @@ class HiddenStates:
         return outputs, states
 
     @torch.no_grad()
-    def after(
+    def states_after(
         self,
         net: Network,
         x: Tensor,
@@ -143,13 +143,13 @@ class HiddenStates:
         """Return the hidden states of `unroll`, (L, B, n, H) without gradients; None without one."""
         return self.unroll(net, x, batch, start, mask)[1] if self.width else None
 
-    def before(self, states: Tensor, batch: Mapping[str, Tensor]) -> Tensor:
+    def states_before(self, states: Tensor, batch: Mapping[str, Tensor]) -> Tensor:
         """Return hidden states before each step from those after it (L, B, n, H), in windows that start with zeros."""
-        before = torch.cat([torch.zeros_like(states[:1]), states[:-1]])
-        return before.masked_fill(batch["episode_starts"][:, :, None, None], 0.0)
+        shifted = torch.cat([torch.zeros_like(states[:1]), states[:-1]])
+        return shifted.masked_fill(batch["episode_starts"][:, :, None, None], 0.0)
 
     def carried(self) -> dict[str, Tensor]:
         """Return the tensors (E, ...) carried from one rollout to the next."""
         r = self.rollout
-        tensors = {"hidden_state": self.present, "episode_starts": r.episode_starts[0]}
+        tensors = {"hidden_state": self.state, "episode_starts": r.episode_starts[0]}
         return tensors if r.advances is None else {**tensors, "advances": r.advances[0]}

@@ -66,7 +66,7 @@ class NFSP(DQN):
         super().__init__(config, spec)
         self.anticipatory_param: float = config.anticipatory_param
         self.response: Network = self.actor
-        self.response.check_feedforward("nfsp")
+        self.response.check_feedforward("nfsp", "mlp or cnn")
         self.spec: dict[str, Any] = {**self.spec, "action": action_spec(spec.action_space)}
         self.head: CategoricalHead = CategoricalHead(self.spec["action"]["sizes"], multi=False)
         weights = torch.Generator().manual_seed(derive_seed(spec.seed, 1))

@@ -193,8 +193,8 @@ class QMIX(QLearner):
         inputs, next_inputs = self._inputs(batch["obs"]), self._inputs(batch["next_obs"])
         start = batch.pop("hidden_state", None)
         values, hidden_state = states.unroll(self.actor, inputs, batch, start)
-        target_state = states.after(self.target_actor, inputs, batch, start)
-        if hidden_state is not None and target_state is not None:  # the burn-in is of no more use
+        target_state = states.states_after(self.target_actor, inputs, batch, start)
+        if hidden_state is not None and target_state is not None:  # the loss leaves the burn-in out
             values, next_inputs, hidden_state, target_state = (
                 tensor[states.burn_in :] for tensor in (values, next_inputs, hidden_state, target_state)
             )

@@ -137,7 +137,8 @@ class SAC(CriticLearner):
         obs, next_obs = self.normalizer(sampled["obs"]), self.normalizer(sampled["next_obs"])
         inputs |= {"obs": obs, "situation": obs, "next_situation": next_obs}
         inputs["code"] = self.head.encode(sampled["action"])
-        hidden_state = self.hidden_states.after(self.actor, obs, inputs, inputs.get("hidden_state"), inputs.get("mask"))
+        start = inputs.get("hidden_state")
+        hidden_state = self.hidden_states.states_after(self.actor, obs, inputs, start, inputs.get("mask"))
         return inputs | self._next(next_obs, self._noise_stream(sampled), sampled.get("next_mask"), hidden_state)
 
     def _next(

@@ -155,7 +155,7 @@ class TD3(CriticLearner):
         inputs |= {"obs": obs, "situation": obs, "code": self.head.encode(sampled["action"])}
         inputs["next_situation"] = self.normalizer(sampled["next_obs"])
         stream = self._noise_stream(sampled)
-        hidden_state = self.hidden_states.after(self.target_actor, obs, inputs, inputs.get("hidden_state"))
+        hidden_state = self.hidden_states.states_after(self.target_actor, obs, inputs, inputs.get("hidden_state"))
         inputs["next_code"], _ = self.target_actions(sampled["next_obs"], stream, None, hidden_state)
         return inputs
 

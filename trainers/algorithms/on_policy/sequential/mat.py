@@ -1,4 +1,4 @@
-"""Multi-Agent Transformer (MAT): PPO for a team whose agents act one after another, given the actions of those before.
+"""Multi-Agent Transformer (MAT): PPO for a team whose agents act one after another, given earlier actions.
 
 Source: Wen et al. 2022, "Multi-Agent Reinforcement Learning is a Sequence Modeling Problem". By the chain rule the
 advantage A of the joint action is a sum of advantages of the agents' actions, each given the earlier actions:
@@ -91,7 +91,7 @@ class MAT(PPO):
     def __init__(self, config: MATConfig, spec: LearnerSpec) -> None:
         """Build networks and buffers; raise ConfigError if agents take turns."""
         if spec.turn_based:
-            raise ConfigError("mat: expected agents that all act at every step, got a turn-based game; use ppo")
+            raise ConfigError("mat: expected agents that all act at every step, got turns or decide_every; use ppo")
         super().__init__(config, spec)
         self.transformer: Transformer = self.actor.module
 
