@@ -116,7 +116,8 @@ def section(name: str, figures: Path) -> str:
         if len(report.tables[title]):
             text = texts_of(report.tables[title])
             blocks.append(markdown_of(text[[column for column in COLUMNS if column in text]]))
-    blocks += [f"Threshold of {task}: {about.source}." for task, about in grid.tasks.items() if about.source]
+    sources = [f"{task}: {about.source}" for task, about in grid.tasks.items() if about.source]
+    blocks += [f"Thresholds. {'. '.join(sources)}."] if sources else []
     blocks += [f"![{PICTURES[title]}](learning/{name}_{title}.png)" for title in pictures]
     return "\n\n".join(blocks)
 

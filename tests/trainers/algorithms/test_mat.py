@@ -166,7 +166,7 @@ def test_evaluation_hides_agents_that_have_just_died(tmp_path, monkeypatch):
 @pytest.mark.parametrize(
     ("env_id", "changes", "line"),
     [
-        ("TicTacToe-v0", {}, "mat: expected agents that all act at every step, got a turn-based game; use ppo"),
+        ("TicTacToe-v0", {}, "mat: expected agents that all act at every step, got turns or decide_every; use ppo"),
         ("SimpleSpread-v0", {"engine": "kernel"}, "network: expected 'mlp', got 'transformer'; use engine = 'auto'"),
         ("SimpleSpread-v0", {"network": "gru"}, "learner.network: expected 'transformer', got 'gru'"),
         ("SimpleSpread-v0", {"critic_input": "state"}, "learner.critic_input: expected 'obs', which mat fixes"),
