@@ -36,8 +36,8 @@ class Figures:
         self.styles: dict[str, dict[str, Any]] = {
             name: {
                 "color": colors[i % len(colors)],
-                "linestyle": DASHES[i % len(DASHES)],
-                "marker": MARKERS[i % len(MARKERS)],
+                "linestyle": DASHES[(i + i // len(colors)) % len(DASHES)],  # colors repeat with other dashes
+                "marker": MARKERS[(i + i // len(colors)) % len(MARKERS)],
                 "markersize": 4,
             }
             for i, name in enumerate(algorithms)
@@ -50,7 +50,7 @@ class Figures:
         tasks = list(dict.fromkeys(frame.task))
         num_columns = min(3, len(tasks))
         num_rows = math.ceil(len(tasks) / num_columns)
-        figure = self._figure(figsize=(4.2 * num_columns, 3.0 * num_rows), layout="constrained")
+        figure = self._figure(figsize=(4.2 * num_columns + 1.0, 3.0 * num_rows), layout="constrained")
         for index, task in enumerate(tasks, start=1):
             axes = figure.add_subplot(num_rows, num_columns, index)
             self._draw(axes, frame[frame.task == task])
@@ -59,17 +59,19 @@ class Figures:
             axes.set_title(task, fontsize=10)
         figure.supxlabel("environment steps", fontsize=9)
         figure.supylabel("score", fontsize=9)
+        self._add_legend(figure)
         return self._save(figure, "curves")
 
     def lines(self, frame: Any, name: str, x_label: str, y_label: str) -> list[Path]:
         """Draw lines of all algorithms with their intervals; "x", "value", "low" and "high"."""
         if not len(frame):
             return []
-        figure = self._figure(figsize=(5.0, 3.4), layout="constrained")
+        figure = self._figure(figsize=(6.0, 3.4), layout="constrained")
         axes = figure.add_subplot()
         self._draw(axes, frame)
         axes.set_xlabel(x_label, fontsize=9)
         axes.set_ylabel(y_label, fontsize=9)
+        self._add_legend(figure)
         return self._save(figure, name)
 
     def intervals(self, frame: Any, measures: Sequence[str]) -> list[Path]:
@@ -103,7 +105,12 @@ class Figures:
             axes.xaxis.set_major_formatter(EngFormatter(sep=""))
         axes.tick_params(labelsize=8)
         axes.grid(alpha=0.3)
-        axes.legend(fontsize=8)
+
+    def _add_legend(self, figure: Any) -> None:
+        """List the algorithms of all axes beside them."""
+        lines = {line.get_label(): line for axes in figure.axes for line in axes.lines}
+        shown = [name for name in self.styles if name in lines]
+        figure.legend([lines[name] for name in shown], shown, loc="outside right upper", fontsize=8)
 
     def _save(self, figure: Any, name: str) -> list[Path]:
         files = []
