@@ -24,7 +24,7 @@ def test_windows_start_with_the_hidden_state_of_acting():
     for _ in range(2):
         for _ in range(8):
             core.step(learner.act(core.obs, None, None, central.now()))
-            acted.append(learner.hidden_states.present.clone())
+            acted.append(learner.hidden_states.state.clone())
             learner.observe(
                 Transition(
                     core.reward, core.terminated, core.truncated, core.valid, core.obs, core.final_obs,
