@@ -65,10 +65,11 @@ def test_override_of_every_method_takes_effect_under_auto(algorithm, tmp_path, m
         assert algorithm not in KERNELS
         return
     computed = set(kind.kernel_methods)
-    assert replaced_method(learner)
-    for name in sorted(computed & methods):
-        subclass = type("Mine", (kind,), {name: counting(kind, name, set())})
-        assert replaced_method(subclass(learner.config, learner.learner_spec)).endswith(f".{name}, not Mine.{name}")
+    assert replaced_method(learner) or not computed
+    if not replaced_method(kind(learner.config, learner.learner_spec)):
+        for name in sorted(computed & methods):
+            subclass = type("Mine", (kind,), {name: counting(kind, name, set())})
+            assert replaced_method(subclass(learner.config, learner.learner_spec)).endswith(f".{name}, not Mine.{name}")
     (learner, *_), called = train(algorithm, "auto", used - computed, tmp_path / "auto", monkeypatch)
     assert (learner.reason_for_torch == "") == (algorithm in KERNELS)
     assert used - computed <= called
@@ -78,7 +79,7 @@ def test_override_of_every_method_takes_effect_under_auto(algorithm, tmp_path, m
     monkeypatch.setattr(f"{LEARNER}.unprofitable_rollouts", lambda *_: "")
     (learner, *_), called = train(algorithm, "auto", used - set(ACTING), tmp_path / "rollouts", monkeypatch)
     assert learner.reason_for_torch
-    assert (learner.kernel_policy() is None) == (algorithm == "mappo")
+    assert (learner.kernel_policy() is None) == (algorithm in ("mappo", "happo", "hatrpo", "mat"))
     assert used - set(ACTING) <= called
     for name in ACTING:
         kind_of_user = type("Mine", (kind,), {name: counting(kind, name, set())})
