@@ -176,14 +176,14 @@ class Part:
 
     def _has_ended(self, seed: int) -> bool:
         """Return whether a seed's training is complete, although that of another one has failed."""
+        saved = checkpoint.every(self.run_of(seed) / checkpoint.FOLDER)
+        if self.command != "train" or not saved:
+            return False
         summary = Path(self.folder) / "summary.json"
         if self.at_once and summary.is_file():
             ends = {run["seed"]: run["stopped_by"] for run in read_json(summary)["runs"]}
             if ends.get(seed, 0) is None:
                 return True
-        saved = checkpoint.every(self.run_of(seed) / checkpoint.FOLDER)
-        if self.command != "train" or not saved:
-            return False
         manifest = checkpoint.read_manifest(saved[-1])
         return manifest.steps >= TrainConfig.from_json(manifest.config).total_steps
 

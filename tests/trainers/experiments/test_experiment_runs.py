@@ -2,6 +2,7 @@
 
 import json
 import os
+import shutil
 import signal
 import subprocess
 import sys
@@ -84,6 +85,18 @@ def test_table_has_all_evaluations_of_all_seeds(tmp_path, in_process, capsys):
     assert {"report.md", "report.html", "tasks.tex", "curves.png", "curves.svg", "marl_eval.json"} <= names
     assert "| pole | ppo | eval/score | 2 |" in (tmp_path / "out/report/report.md").read_text()
     assert r"eval/score" in (tmp_path / "out/report/tasks.tex").read_text()
+
+
+@pytest.mark.slow
+def test_cell_whose_runs_were_removed_is_trained_again(tmp_path, in_process):
+    experiment = Experiment(experiment_file(tmp_path, {**POLE, "algorithms": {"ppo": None}}), tmp_path / "out")
+    experiment.run()
+    expected, cell = evaluations(tmp_path / "out"), tmp_path / "out/runs/pole/ppo"
+    for seed in range(2):
+        shutil.rmtree(cell / f"seed-{seed}")
+    (cell / "seeds.json").unlink()
+    assert experiment.run() == {}
+    assert evaluations(tmp_path / "out") == expected
 
 
 @pytest.mark.slow
