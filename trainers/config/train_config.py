@@ -400,9 +400,11 @@ def _check_two_level(config: TrainConfig) -> None:
         check_value("learn_after", name, value, int, ge=0, lt=config.total_steps)
     for name, value in config.anneal.items():
         shape = value[3:] if isinstance(value, list | tuple) else ()
-        numbers = check_value("anneal", name, value[:3] if shape else value, tuple[float, ...])
+        if isinstance(value, list | tuple):  # ints are floats here: steps may be more than a size of buffers
+            value = [float(number) if type(number) is int else number for number in value[:3]]
+        numbers = check_value("anneal", name, value, tuple[float, ...])
         if len(numbers) != 3 or numbers[2] <= 0 or len(shape) > 1 or not all(map(is_name, map(str, shape))):
             raise ConfigError(
                 f"anneal: {name}: expected the first value, the last value and the steps between them, such as "
-                f"[0.0, 1.0, 100000], and perhaps module:NAME, a function of progress, got {value!r:.80}"
+                f"[0.0, 1.0, 100000], and perhaps module:NAME, a function of progress, got {config.anneal[name]!r:.80}"
             )
