@@ -34,7 +34,7 @@ def test_several_seeds_have_ordinary_runs(seeds, tmp_path, capsys):
     argv = ["--resume", str(tmp_path / "copy"), "--total-steps", "480"]
     assert train_command(argv) == 0  # the id and the number of seeds are recorded
     output = capsys.readouterr().out
-    assert output.startswith("training 2 seeds on SimpleTag-v0: 16 worlds each on cpu, engine torch, ")
+    assert output.startswith("training 2 seeds on SimpleTag-v0: 16 worlds each on cpu, engine torch (as recorded), ")
     assert "  seed-6: 480 steps" in output
     assert [iterations_of(tmp_path / "copy" / name) for name in ("seed-5", "seed-6")] == [[1, 2, 3]] * 2
     single = ["--resume", str(tmp_path / "copy" / "seed-5"), "--total-steps", "640", "--no-video"]
