@@ -43,12 +43,12 @@ def test_tag_continuous_by_hand():
     """Compare with a count by hand of 344 bytes per agent.
 
     State 40, alive 8, actions 8, reward 4, observation 4 x (7 K + 1). gpu-envs moves actions of 16 bytes, returns (16),
-    four flags of a byte instead of 8, and 9 bytes per world. The grid of cells, neighbors and tags live within a step,
-    so the kind of search makes no difference.
+    four flags of a byte instead of 8, whether an agent has survived (2), and 9 bytes per world. The grid of cells,
+    neighbors and tags live within a step, so the kind of search makes no difference.
     """
     for search in ("brute", "grid"):
         core = make_core("TagContinuous-v0", 2, "cpu", seed=0, neighbor_search=search)
-        assert traffic(core).bytes == 105 * (344 + 8 + 16 - 4) + 9
+        assert traffic(core).bytes == 105 * (344 + 8 + 16 - 4 + 2) + 9
 
 
 def test_cartpole_by_hand():
