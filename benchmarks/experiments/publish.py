@@ -64,15 +64,17 @@ def record(folder: Path, commit: str) -> None:
     rows = [row for row in experiment.evaluations() if row["metric"] == grid.tasks[row["task"]].score]
     rows = [row for row in rows if _cell(row) in complete | baselines]
     if (target / TABLE).is_file():
-        others = {(c.task, c.algorithm) for c in grid.cells} - complete
-        rows += [row for row in evaluations(folder.name) if _cell(row) in others]
+        incomplete = {(c.task, c.algorithm) for c in grid.cells} - complete
+        rows += [row for row in evaluations(folder.name) if _cell(row) in incomplete]
     tasks, algorithms = [*grid.tasks], [*grid.algorithms, *grid.baselines]
     rows.sort(key=lambda row: (tasks.index(row["task"]), algorithms.index(row["algorithm"])))
     target.mkdir(parents=True, exist_ok=True)
     frame_of(rows).to_csv(target / TABLE, index=False, float_format="%.6g")
-    place = {"commit": commit, "date": date.today().isoformat(), "machine": provenance.machine()}
-    places = read_json(target / ABOUT) if (target / ABOUT).is_file() else {}
-    write_json(target / ABOUT, {**places, **{f"{algorithm} on {task}": place for task, algorithm in sorted(complete)}})
+    origin = {"commit": commit, "date": date.today().isoformat(), "machine": provenance.machine()}
+    origins = read_json(target / ABOUT) if (target / ABOUT).is_file() else {}
+    write_json(
+        target / ABOUT, {**origins, **{f"{algorithm} on {task}": origin for task, algorithm in sorted(complete)}}
+    )
 
 
 def _cell(row: dict[str, Any]) -> tuple[str, str]:
@@ -132,14 +134,14 @@ def _provenance(name: str, grid: Grid) -> str:
     """Return the command of an experiment, its protocol, and where it ran."""
     runs, protocol = read_json(RESULTS / name / ABOUT).values(), grid.evaluation
     actions = "the most probable" if protocol.greedy else "sampled"
-    places = dict.fromkeys(
+    origins = dict.fromkeys(
         f"commit {run['commit']}, {run['date']}, {run['machine']['cpu'].split(' (')[0]}, {run['machine']['cores']} "
         f"cores, torch {run['machine']['torch']}"
         for run in runs
     )
     return (
         f"`gpu-envs experiment run benchmarks/experiments/{name}.yaml`: {len(grid.seeds)} seeds; final scores over "
-        f"{protocol.last_episodes:,} episodes of {actions} actions. Recorded at {'; '.join(places)}."
+        f"{protocol.last_episodes:,} episodes of {actions} actions. Recorded at {'; '.join(origins)}."
     )
 
 

@@ -109,8 +109,8 @@ class Figures:
     def _add_legend(self, figure: Any) -> None:
         """List the algorithms of all axes beside them."""
         lines = {line.get_label(): line for axes in figure.axes for line in axes.lines}
-        shown = [name for name in self.styles if name in lines]
-        figure.legend([lines[name] for name in shown], shown, loc="outside right upper", fontsize=8)
+        names = [name for name in self.styles if name in lines]
+        figure.legend([lines[name] for name in names], names, loc="outside right upper", fontsize=8)
 
     def _save(self, figure: Any, name: str) -> list[Path]:
         files = []

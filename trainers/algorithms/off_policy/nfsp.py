@@ -139,8 +139,8 @@ class NFSP(DQN):
         c, reservoir = self.config, self.reservoir
         slot, env, agent = reservoir.draw(c.batch_size, self.generator)
         slot, env, indices = reservoir.local_places(slot, env)
-        place = (slot, env, agent if indices is None else agent[indices])
-        sampled = {name: buffer[place] for name, buffer in reservoir.buffers.items()}
+        index = (slot, env, agent if indices is None else agent[indices])
+        sampled = {name: buffer[index] for name, buffer in reservoir.buffers.items()}
         mask = sampled.get("mask")
         is_known = (reservoir.counts.sum() > 0).expand(slot.shape)
         logits = self.actor(self.normalizer(sampled["obs"]), mask)
