@@ -106,6 +106,23 @@ def test_update_of_dqn_equals_the_one_written_with_cells(n_step, dueling, double
     check_gradients(online, learner.actor)
 
 
+def test_returns_end_where_a_resumed_run_begins_new_episodes():
+    """The step before is neither terminated nor truncated: rewards of the new episode do not belong to it."""
+    core = Corridor(8, limit=5)
+    learner = learner_for(core, **GRU, n_step=3, normalize_obs=False)
+    drive(core, learner, 5)
+    buffers, first, worlds = learner.replay.buffers, torch.zeros(8, dtype=torch.int64), torch.arange(8)
+    for name, value in {"terminated": False, "truncated": False, "valid": True, "episode_starts": False}.items():
+        buffers[name].fill_(value)
+    buffers["episode_starts"][4] = True
+    _, target, is_known = learner._windows(first, worlds)
+    buffers["reward"][4:] += 100.0
+    later = learner._windows(first, worlds)[1]
+    assert is_known[2:].all()
+    torch.testing.assert_close(later[:4], target[:4])
+    assert (later[4:] > target[4:] + 50.0).all()
+
+
 def learner_of(algorithm, core, **settings):
     space = core.action_spaces[core.possible_agents[0]]
     entry = algorithm_specs.find(algorithm)
