@@ -29,8 +29,11 @@ def test_page_has_equation_source_curves_and_settings(family):
     pictures = re.findall(r"\]\((\S+_curves\.png)\)", sections["Learning curves"])
     assert all((PAGES / picture).stat().st_size > 5_000 for picture in pictures)
     for name in re.findall(r"\(\.\./learning/(\w+)_curves\.png\)", sections["Learning curves"]):
-        shown = {row["algorithm"] for row in publish.evaluations(name)}
-        assert shown & {algorithm for algorithm, spec in ALGORITHMS.items() if spec.family == family}, (name, shown)
+        recorded = {row["algorithm"] for row in publish.evaluations(name)}
+        assert recorded & {algorithm for algorithm, spec in ALGORITHMS.items() if spec.family == family}, (
+            name,
+            recorded,
+        )
     assert bool(pictures) != ("**no recorded training**" in sections["Learning curves"])
 
 

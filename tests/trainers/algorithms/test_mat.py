@@ -59,9 +59,11 @@ def team_estimates(learner):
                 continue
             goes_on = alive & ~done[t, world]
             ends = not goes_on.any()
-            known = alive & ~r.terminated[t, world]
-            obs = torch.where(known.unsqueeze(-1), following[t, world], 0.0)
-            next_value = float(learner._values(learner._inputs(obs)[None])[0][known].mean()) if known.any() else 0.0
+            survivors = alive & ~r.terminated[t, world]
+            obs = torch.where(survivors.unsqueeze(-1), following[t, world], 0.0)
+            next_value = (
+                float(learner._values(learner._inputs(obs)[None])[0][survivors].mean()) if survivors.any() else 0.0
+            )
             now, reward = float(value[t, world][alive].mean()), float(r.reward[t, world][alive].sum()) / len(alive)
             accumulated = reward + c.gamma * next_value - now + c.gamma * c.gae_lambda * accumulated * (not ends)
             advantage[t, world], returns[t, world] = accumulated, accumulated + now

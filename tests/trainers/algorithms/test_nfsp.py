@@ -147,13 +147,13 @@ def by_hand(mask):
     learner.actor = Linear(2, 3, bias=False)
     learner.actor.weight.data.copy_(torch.tensor([[0.5, -1.0], [1.0, 0.0], [0.0, 2.0]]))
     learner.optimizers["average"] = torch.optim.SGD(learner.actor.parameters(), lr=0.5)
-    given = {
+    rows = {
         "obs": torch.tensor([[1.0, 2.0], [-1.0, 0.5]]).view(1, 2, 1, 2),
         "action": torch.tensor([2, 0]).view(1, 2, 1),
     }
     if mask is not None:
-        given["mask"] = mask.view(1, 2, 1, 3)
-    learner.reservoir.add(given, torch.ones((1, 2, 1), dtype=torch.bool), learner.stream)
+        rows["mask"] = mask.view(1, 2, 1, 3)
+    learner.reservoir.add(rows, torch.ones((1, 2, 1), dtype=torch.bool), learner.stream)
     zero = torch.tensor([0, 0, 0])
     learner.reservoir.draw = lambda *_: (zero, torch.tensor([0, 1, 1]), zero)
     return learner

@@ -28,10 +28,10 @@ def test_reservoirs_equal_algorithm_r_in_plain_python():
     chosen[:, 2, 0] = False
     buffer = ReservoirBuffer(slots * envs, (envs, agents), FIELDS, CPU)
     stream, generator = torch.Generator().manual_seed(0), torch.Generator().manual_seed(0)
-    given = decisions(length, envs, agents)
+    rows = decisions(length, envs, agents)
     for first in range(0, length, 20):
         part = slice(first, first + 20)
-        buffer.add({name: tensor[part] for name, tensor in given.items()}, chosen[part], stream)
+        buffer.add({name: tensor[part] for name, tensor in rows.items()}, chosen[part], stream)
     expected = {(env, agent): [] for env in range(envs) for agent in range(agents)}
     counts = dict.fromkeys(expected, 0)
     for t in range(length):
@@ -59,9 +59,9 @@ def test_every_decision_is_kept_equally_often():
     buffer = ReservoirBuffer(slots * envs, (envs, 1), {"number": ((), torch.int64)}, CPU)
     number = torch.arange(length)[:, None, None].expand(length, envs, 1)
     buffer.add({"number": number}, torch.ones_like(number, dtype=torch.bool), torch.Generator().manual_seed(0))
-    kept = buffer.buffers["number"].flatten().bincount(minlength=length).double()
+    counts = buffer.buffers["number"].flatten().bincount(minlength=length).double()
     share = slots / length
-    statistic = float((kept - share * envs).square().sum() / (envs * share * (1 - share)) * (length - 1) / length)
+    statistic = float((counts - share * envs).square().sum() / (envs * share * (1 - share)) * (length - 1) / length)
     assert statistic < stats.chi2.ppf(0.999, length - 1)
 
 
@@ -69,9 +69,9 @@ def test_draws_are_uniform_over_all_decisions_so_far():
     """An agent with 30 decisions, of which 10 are kept, is drawn ten times as often as one with 3."""
     buffer = ReservoirBuffer(20, (2, 2), FIELDS, CPU)
     totals = torch.tensor([[3, 0], [30, 10]])
-    given = decisions(30, 2, 2)
+    rows = decisions(30, 2, 2)
     chosen = torch.arange(30)[:, None, None] < totals
-    buffer.add(given, chosen, torch.Generator().manual_seed(0))
+    buffer.add(rows, chosen, torch.Generator().manual_seed(0))
     assert torch.equal(buffer.counts, totals)
     slot, env, agent = buffer.draw(43_000, torch.Generator().manual_seed(1))
     drawn = torch.zeros((10, 2, 2)).index_put_((slot, env, agent), torch.ones(()), accumulate=True)
@@ -90,14 +90,14 @@ def test_draw_from_an_empty_reservoir_is_an_unused_place():
 def test_ranks_hold_and_draw_what_one_process_does(monkeypatch):
     envs, agents, slots = 5, 2, 3
     chosen = torch.rand((20, envs, agents), generator=torch.Generator().manual_seed(1)) < 0.5
-    given, together = decisions(20, envs, agents), Together(2)
+    rows, together = decisions(20, envs, agents), Together(2)
     monkeypatch.setattr(shard_module, "all_reduce_sum", together.total)
 
     def filled(shard):
         worlds = slice(shard.offset, shard.offset + shard.num_envs)
         buffer = ReservoirBuffer(slots * envs, (shard.num_envs, agents), FIELDS, CPU, shard)
         stream = stream_of_shard(torch.Generator().manual_seed(0), shard)
-        buffer.add({name: tensor[:, worlds] for name, tensor in given.items()}, chosen[:, worlds], stream)
+        buffer.add({name: tensor[:, worlds] for name, tensor in rows.items()}, chosen[:, worlds], stream)
         return buffer
 
     alone = filled(Shard.split(0, 1, envs))
@@ -116,8 +116,8 @@ def test_ranks_hold_and_draw_what_one_process_does(monkeypatch):
 
 def test_restored_reservoir_continues():
     one, other = (ReservoirBuffer(8, (2, 2), FIELDS, CPU) for _ in range(2))
-    given, chosen, generator = decisions(3, 2, 2), torch.ones((3, 2, 2), dtype=torch.bool), torch.Generator()
-    one.add(given, chosen, generator)
+    rows, chosen, generator = decisions(3, 2, 2), torch.ones((3, 2, 2), dtype=torch.bool), torch.Generator()
+    one.add(rows, chosen, generator)
     state = {
         name: value.clone() if isinstance(value, torch.Tensor) else value for name, value in one.state_dict().items()
     }
