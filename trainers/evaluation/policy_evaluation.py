@@ -63,6 +63,8 @@ class EvaluationResult:
     """Number of agents that were not terminated, by group; meaningful if agents can leave early, see `leaves`."""
     leaves: dict[str, bool]
     """Whether an agent left before the end of the episode, by group."""
+    finished: FinishedEpisodes = field(repr=False, compare=False)
+    """The episodes."""
     last_info: dict[str, dict[str, Estimate]] = field(default_factory=dict)
     """Declared results and entries of ``info`` in the last step of an episode, mean over the agents of a group, by name
     and group."""
@@ -231,6 +233,7 @@ def evaluate_policies(
         agent_returns={agent: estimate(total[:, row]) for row, agent in enumerate(core.possible_agents)},
         survivors={group: estimate((~died[:, agents[group].rows]).sum(1).float()) for group in core.groups},
         leaves={group: bool(left[:, agents[group].rows].any()) for group in core.groups},
+        finished=episodes,
         last_info={
             name: {group: estimate(values[:, agents[group].rows].mean(1)) for group in core.groups}
             for name, values in ends.items()
@@ -318,42 +321,49 @@ def _play_in_steps(
     return EpisodeResults(finished, died, total, length, ends)
 
 
-Team = tuple[list[str], dict[str, list[str]]]
-"""Names of policies with a common interest, and the groups that contain agents of each."""
+Team = list[str]
+"""Names of policies with a common interest, which are evaluated together."""
+
+
+def are_opponents(core: Core) -> bool:
+    """Return whether the agents of one group are opponents: those of the only group of a zero-sum game."""
+    return core.definition.zero_sum and len(core.groups) == 1
 
 
 def teams(core: Core, sides: Mapping[str, Sequence[str]], seed: int) -> list[Team]:
     """Group policies that are evaluated together: those with agents in one group, and those with equal rewards.
 
-    Two groups have equal rewards if random play gives their agents the same mean return with the same spread.
+    Two groups have equal rewards if random play gives their agents the same mean return with the same spread. In a
+    zero-sum game of one group every policy is evaluated alone.
 
     Args:
         core: Environments, see `evaluate_policies`.
         sides: Groups or agents that each policy controls, by its name.
         seed: Random seed of the environments.
     """
+    if are_opponents(core):
+        return [[name] for name in sides]
     earned = evaluate_policies(core, {}, seed).returns
     sizes = {group: len(agents) for group, agents in core.groups.items()}
     spreads = {group: (e.mean / sizes[group], e.half / sizes[group]) for group, e in earned.items()}
-    result: list[Team] = []
+    groups_of = {}
     for name, members in sides.items():
         rows = set(agent_rows_of(core, members))
-        own_groups = [group for group, agents in core.groups.items() if rows & set(agents)]
+        groups_of[name] = [group for group, agents in core.groups.items() if rows & set(agents)]
+    result: list[Team] = []
+    for name, own_groups in groups_of.items():
         near = [
             team
             for team in result
             if any(
                 first == other or (spreads[first][1] > 0 and np.allclose(spreads[first], spreads[other], rtol=1e-5))
-                for groups in team[1].values()
-                for first in groups
+                for teammate in team
+                for first in groups_of[teammate]
                 for other in own_groups
             )
         ]
-        merged: Team = ([other for team in near for other in team[0]] + [name], {name: own_groups})
-        for team in near:
-            merged[1].update(team[1])
-            result.remove(team)
-        result.append(merged)
+        result = [team for team in result if team not in near]
+        result.append([teammate for team in near for teammate in team] + [name])
     return result
 
 

@@ -2,17 +2,21 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 from gpu_envs.errors import ConfigError
 from gpu_envs.runtime.core import Core
+from trainers.base.agent_group import agent_rows_of
 from trainers.config.train_config import CoreFactory, TrainConfig, make_eval_core, make_train_core
 from trainers.evaluation.kernel_episodes import KernelPlayers
 from trainers.evaluation.policy_evaluation import (
     EpisodeMetric,
+    EvaluationResult,
     Team,
+    are_opponents,
     by_member,
+    estimate,
     evaluate_policies,
     find_metrics,
     load_opponents,
@@ -54,6 +58,7 @@ class TrainingEvaluator:
         """
         self.config: TrainConfig = config
         self.sides: Mapping[str, tuple[str, ...]] = sides
+        self.shared: list[str] = _groups_of_several(core, sides)
         self.factory: CoreFactory = factory
         self.seed: int = seed
         self.results: tuple[str, ...] = tuple(core.definition.results)
@@ -74,18 +79,20 @@ class TrainingEvaluator:
     @property
     def columns(self) -> list[str]:
         """Names of the entries of `scores`."""
-        return [*(column for name in self.sides for column in self._columns_of(name)), "eval/score"]
+        return [*(column for name in [*self.sides, *self.shared] for column in self._columns_of(name)), "eval/score"]
 
-    def _columns_of(self, policy: str) -> list[str]:
+    def _columns_of(self, name: str) -> list[str]:
         quantities = ["return", "episode_length_mean", *(f"{result}_mean" for result in self.results), *self.metrics]
-        return [f"eval/{policy}/{quantity}" for quantity in quantities]
+        return [f"eval/{name}/{quantity}" for quantity in quantities]
 
     def scores(self, policies: Mapping[str, PolicyProtocol]) -> dict[str, float]:
         """Return the entries of the row of metrics of policies by name.
 
-        They are "eval/<policy>/return", "eval/<policy>/episode_length_mean", "eval/<policy>/RESULT_mean" of the
-        declared results (`EnvDefinition.results`), over the agents of the policy's groups, "eval/<policy>/NAME" of the
-        functions in `config.eval_metric`, and "eval/score", the mean return.
+        They are "eval/<policy>/return", the sum over the policy's agents, "eval/<policy>/episode_length_mean",
+        "eval/<policy>/RESULT_mean" of the declared results (`EnvDefinition.results`), the mean over these agents, and
+        "eval/<policy>/NAME" of the functions in `config.eval_metric`. Groups whose agents are a team with several
+        policies have the same entries by the name of the group. "eval/score" is the mean return of the groups, or of
+        the policies where the agents of a group are opponents. So it does not depend on which agents share a policy.
         """
         if self.core is None:
             self.core = make_eval_core(self.config, self.config.eval_episodes, self.config.seed, self.factory)
@@ -94,9 +101,10 @@ class TrainingEvaluator:
                 self.opponents = scripted_policies_of(self.core, self.sides)  # they read the worlds that they play in
             self.kernels = KernelPlayers(self.core, [by_member(self.sides, policies), self.opponents])
         row: dict[str, float] = {}
-        for names, groups in self.teams:
+        scores: list[float] = []
+        for team in self.teams:
             players: dict[str, PolicyProtocol | None] = {**self.opponents}
-            for name in names:
+            for name in team:
                 players |= dict.fromkeys(self.sides[name], policies[name])
             outcome = evaluate_policies(
                 self.core,
@@ -108,13 +116,27 @@ class TrainingEvaluator:
                 last_info=self.core.definition.results,
                 metrics=self.metrics,
             )
-            for name in names:
-                sizes = {group: len(self.core.groups[group]) for group in groups[name]}
-                values = [sum(outcome.returns[group].mean for group in sizes), outcome.length.mean]
-                for result in self.results:
-                    total = sum(size * outcome.last_info[result][group].mean for group, size in sizes.items())
-                    values.append(total / sum(sizes.values()))
-                values += [outcome.metrics[metric].mean for metric in self.metrics]
-                row |= dict(zip(self._columns_of(name), values, strict=True))
-        scores = [value for name, value in row.items() if name.endswith("/return")]
+            agents = {name: agent_rows_of(self.core, self.sides[name]) for name in team}
+            trained = {row for rows in agents.values() for row in rows}
+            groups = {name: [row for row in rows if row in trained] for name, rows in self.core.groups.items()}
+            groups = {name: rows for name, rows in groups.items() if rows}
+            for name, rows in {**agents, **{name: groups[name] for name in self.shared if name in groups}}.items():
+                row |= dict(zip(self._columns_of(name), self._values(outcome, rows), strict=True))
+            scores += [estimate(outcome.finished.returns[:, rows].sum(1)).mean for rows in groups.values()]
         return {**row, "eval/score": sum(scores) / len(scores)}
+
+    def _values(self, outcome: EvaluationResult, rows: Sequence[int]) -> list[float]:
+        """Return the values of `_columns_of` for the agents in these rows."""
+        episodes = outcome.finished
+        results = [episodes.last_info[result][:, rows].mean(1) for result in self.results]
+        samples = [episodes.returns[:, rows].sum(1), episodes.length, *results]
+        return [*(estimate(values).mean for values in samples), *(metric.mean for metric in outcome.metrics.values())]
+
+
+def _groups_of_several(core: Core, sides: Mapping[str, tuple[str, ...]]) -> list[str]:
+    """Return the groups of teammates that several policies control."""
+    if are_opponents(core):
+        return []
+    owners = {row: name for name, members in sides.items() for row in agent_rows_of(core, members)}
+    several = [name for name, rows in core.groups.items() if len({owners.get(row) for row in rows}) > 1]
+    return [name for name in several if name not in sides]

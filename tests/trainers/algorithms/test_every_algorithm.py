@@ -132,11 +132,10 @@ def test_policies_of_another_space_or_team_are_refused(name, trained):
 
 def test_teams_are_those_that_share_a_group_or_a_reward():
     core = make_train_core(TrainConfig("SimpleSpeakerListener-v0"), 32, 0)
-    (team,) = teams(core, {"speaker": ["speaker"], "listener": ["listener"]}, 1)
-    assert team == (["speaker", "listener"], {"speaker": ["speaker"], "listener": ["listener"]})
+    assert teams(core, {"speaker": ["speaker"], "listener": ["listener"]}, 1) == [["speaker", "listener"]]
     core = make_train_core(TrainConfig("SimpleTag-v0"), 32, 0)
     sides = {"agent": ["agent"], "one": ["adversary_0"], "two": ["adversary_1", "adversary_2"]}
-    assert [names for names, _ in teams(core, sides, 1)] == [["agent"], ["one", "two"]]
+    assert teams(core, sides, 1) == [["agent"], ["one", "two"]]
 
 
 def test_cooperative_team_is_evaluated_together(tmp_path, monkeypatch):
