@@ -146,19 +146,27 @@ def _provenance(name: str, grid: Grid) -> str:
 
 
 def zoo() -> str:
-    """Return the table of the model zoo: training command, and the first result of each entry."""
+    """Return the table of the model zoo: training command, and what each policy reaches alone and with the others."""
     rows = []
     for name in checkpoint.zoo_names():
         about = model_zoo.about(name)
-        goal = about["goals"][0]
-        mean, half = goal["reached"]
-        players = f", only {' and '.join(goal['playing'])} trained" if goal["playing"] else ""
-        actions = "most probable" if goal["greedy"] else "sampled"
-        result = (
-            f"{goal['of']}{players}: {mean:.4g} ± {half:.2g} over {about['episodes']:,} episodes of {actions} actions"
-        )
-        rows.append((f"`{name}`", f"`{about['command']}`", about["commit"], result))
-    return table(("name", "command", "commit", "result"), rows)
+        actions = f"{about['episodes']:,} episodes of {'the most probable' if about['greedy'] else 'sampled'} actions"
+        results = []
+        for matchup in about["matchups"]:
+            sources = matchup["policies"]
+            trained = [policy for policy, source in sources.items() if source == "trained"]
+            is_alone = len(trained) == 1 < len(sources) and "random" in sources.values()
+            if is_alone or len(trained) == len(sources):
+                players = f"{trained[0]} against random: " if is_alone else ""
+                results.append(players + ", ".join(_results(matchup["results"])))
+        rows.append((f"`{name}`", f"`{about['command']}`", about["commit"], f"{'; '.join(results)} ({actions})"))
+    return table(("name", "command", "commit", "results"), rows)
+
+
+def _results(results: dict[str, list[float]]) -> list[str]:
+    """Return the returns, and the numbers of agents that survive, in words."""
+    names = [name for name in results if name.endswith((" return", " survivors", " won_battle"))]
+    return [f"{name} {results[name][0]:.4g} ± {results[name][1]:.2g}" for name in names]
 
 
 def write() -> None:

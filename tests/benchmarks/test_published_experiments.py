@@ -1,20 +1,10 @@
 """Published experiments: their part of docs/learning.md, and the scores of other programs in their files."""
 
-import json
-
 import pytest
 import yaml
 
 from benchmarks.experiments import publish
 from benchmarks.hardware.page_files import PART, filled
-from benchmarks.training import learning_page, train_tasks
-
-BASELINES = {
-    "spread-3": "jaxmarl",
-    "overcooked-cramped-room": "jaxmarl-overcooked",
-    "hanabi-10": "jaxmarl-hanabi-small",
-}
-"""Recorded result by task of the baseline of JaxMARL's IPPO."""
 
 
 def file_of(name):
@@ -33,8 +23,7 @@ def test_zoo_on_the_page_is_that_of_the_package():
 
 
 def test_all_parts_of_the_page_are_written():
-    single = learning_page.parts(train_tasks.recorded(), ())
-    assert {name for _, name, _ in PART.findall(publish.PAGE.read_text())} == {*publish.names(), *single, "zoo"}
+    assert {name for _, name, _ in PART.findall(publish.PAGE.read_text())} == {*publish.names(), "zoo"}
 
 
 @pytest.mark.parametrize("name", publish.names())
@@ -49,12 +38,3 @@ def test_recorded_runs_are_those_of_the_file(name):
 def test_page_of_an_environment_links_to_the_comparison_of_its_algorithms():
     assert "a2c" in publish.algorithms_on("CartPole-v1")["classic_control"]
     assert publish.algorithms_on("PatrolTheDragon-v0") == {}
-
-
-def test_baselines_are_the_recorded_results_of_all_agents():
-    file = publish.FILES / "baselines" / "jaxmarl_ippo.json"
-    scores = {task: entry["scores"] for task, entry in json.loads(file.read_text()).items()}
-    results = {task: json.loads((train_tasks.RESULTS / f"{name}.json").read_text()) for task, name in BASELINES.items()}
-    assert scores == {
-        task: [value * result["agents"] for value in result["returns"]] for task, result in results.items()
-    }

@@ -126,9 +126,11 @@ def test_generated_parts_have_the_required_rows_and_columns(name):
         assert (generate.PAGES / name).parent.joinpath(target).exists(), target
 
 
-def test_summary_names_the_command_and_the_results_of_each_training():
-    dice = tables.summary("games/hidden/liars_dice")
-    assert "`gpu-envs train LiarsDice-v0 --algorithm dqn` ([DQN](../../../learning.md#results))" in dice
+def test_summary_names_the_commands_and_the_comparisons_of_algorithms():
+    pole = tables.summary("classic/cartpole")
+    assert "`gpu-envs train CartPole-v1 --algorithm dqn`; " in pole
+    assert "; compared: [ppo, a2c, " in pole
+    assert "](../../learning.md#classic-control)" in pole
     assert "`gpu-envs train MultiCartPole-v0`; settings: [presets]" in tables.summary("classic/multi_cartpole")
     assert "| training |" not in tables.summary("games/kuhn_poker")
 

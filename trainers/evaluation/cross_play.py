@@ -14,6 +14,7 @@ from trainers.evaluation.kernel_episodes import KernelPlayers
 from trainers.evaluation.policy_evaluation import (
     NO_METRICS,
     EpisodeMetric,
+    Estimate,
     EvaluationResult,
     by_member,
     evaluate_policies,
@@ -103,6 +104,21 @@ def matchups(names: Sequence[str], other: bool) -> list[dict[str, str]]:
     return matchups
 
 
+def estimates(results: Sequence[tuple[dict[str, str], EvaluationResult]]) -> list[dict[str, Estimate]]:
+    """Return the columns of the table of results by name, such as "adversary return", for every matchup."""
+    names, groups = list(results[0][0]), list(results[0][1].returns)
+    by_agent = not set(names) - results[0][1].agent_returns.keys() and len(names) > 1
+    leaving = [group for group in groups if any(outcome.leaves[group] for _, outcome in results)]
+    rows = []
+    for _, outcome in results:
+        returns = outcome.agent_returns if by_agent else outcome.returns
+        row = {f"{name} return": returns[name] for name in (names if by_agent else groups)}
+        row |= {"episode length": outcome.length, **{f"{name} survivors": outcome.survivors[name] for name in leaving}}
+        row |= {f"{group} {name}": value for name, by in outcome.last_info.items() for group, value in by.items()}
+        rows.append({**row, **outcome.metrics})
+    return rows
+
+
 def table(results: Sequence[tuple[dict[str, str], EvaluationResult]], width: int | None = None) -> str:
     """Format the results as a table in aligned text, with a column per matchup if a terminal is too narrow for rows.
 
@@ -110,19 +126,9 @@ def table(results: Sequence[tuple[dict[str, str], EvaluationResult]], width: int
         results: Matchups and their results.
         width: Number of columns of the terminal; None for any width.
     """
-    names, groups = list(results[0][0]), list(results[0][1].returns)
-    by_agent = not set(names) - results[0][1].agent_returns.keys() and len(names) > 1
-    earning = names if by_agent else groups
-    leaving = [group for group in groups if any(outcome.leaves[group] for _, outcome in results)]
-    reported = [(group, name) for name, by_group in results[0][1].last_info.items() for group in by_group]
-    head = [*names, *(f"{name} return" for name in earning), "episode length", *(f"{g} survivors" for g in leaving)]
-    head += [*(f"{group} {name}" for group, name in reported), *results[0][1].metrics]
-    lines = [head]
-    for matchup, outcome in results:
-        returns = outcome.agent_returns if by_agent else outcome.returns
-        cells = [*(returns[name] for name in earning), outcome.length, *(outcome.survivors[group] for group in leaving)]
-        cells += [*(outcome.last_info[name][group] for group, name in reported), *outcome.metrics.values()]
-        lines.append([*(matchup[name] for name in names), *map(str, cells)])
+    rows = estimates(results)
+    lines = [[*results[0][0], *rows[0]]]
+    lines += [[*matchup.values(), *map(str, row.values())] for (matchup, _), row in zip(results, rows, strict=True)]
     return "\n".join(
         [*all_rows(lines, width), f"{results[0][1].episodes} episodes each, mean ± half of the 95 % interval"]
     )

@@ -63,8 +63,6 @@ class EvaluationResult:
     """Number of agents that were not terminated, by group; meaningful if agents can leave early, see `leaves`."""
     leaves: dict[str, bool]
     """Whether an agent left before the end of the episode, by group."""
-    finished: FinishedEpisodes = field(repr=False, compare=False)
-    """The episodes."""
     last_info: dict[str, dict[str, Estimate]] = field(default_factory=dict)
     """Declared results and entries of ``info`` in the last step of an episode, mean over the agents of a group, by name
     and group."""
@@ -233,7 +231,6 @@ def evaluate_policies(
         agent_returns={agent: estimate(total[:, row]) for row, agent in enumerate(core.possible_agents)},
         survivors={group: estimate((~died[:, agents[group].rows]).sum(1).float()) for group in core.groups},
         leaves={group: bool(left[:, agents[group].rows].any()) for group in core.groups},
-        finished=episodes,
         last_info={
             name: {group: estimate(values[:, agents[group].rows].mean(1)) for group in core.groups}
             for name, values in ends.items()

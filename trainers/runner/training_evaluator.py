@@ -12,11 +12,9 @@ from trainers.config.train_config import CoreFactory, TrainConfig, make_eval_cor
 from trainers.evaluation.kernel_episodes import KernelPlayers
 from trainers.evaluation.policy_evaluation import (
     EpisodeMetric,
-    EvaluationResult,
     Team,
     are_opponents,
     by_member,
-    estimate,
     evaluate_policies,
     find_metrics,
     load_opponents,
@@ -79,11 +77,8 @@ class TrainingEvaluator:
     @property
     def columns(self) -> list[str]:
         """Names of the entries of `scores`."""
-        return [*(column for name in [*self.sides, *self.shared] for column in self._columns_of(name)), "eval/score"]
-
-    def _columns_of(self, name: str) -> list[str]:
-        quantities = ["return", "episode_length_mean", *(f"{result}_mean" for result in self.results), *self.metrics]
-        return [f"eval/{name}/{quantity}" for quantity in quantities]
+        names = [*self.sides, *self.shared]
+        return [*(f"eval/{name}/{metric}" for name in names for metric in self._metrics(())), "eval/score"]
 
     def scores(self, policies: Mapping[str, PolicyProtocol]) -> dict[str, float]:
         """Return the entries of the row of metrics of policies by name.
@@ -106,6 +101,16 @@ class TrainingEvaluator:
             players: dict[str, PolicyProtocol | None] = {**self.opponents}
             for name in team:
                 players |= dict.fromkeys(self.sides[name], policies[name])
+            agents = {name: agent_rows_of(self.core, self.sides[name]) for name in team}
+            trained = {row for rows in agents.values() for row in rows}
+            groups = {name: [row for row in rows if row in trained] for name, rows in self.core.groups.items()}
+            agents |= {name: groups[name] for name in self.shared if groups[name]}
+            metrics = {
+                f"eval/{name}/{metric}": function
+                for name, rows in agents.items()
+                for metric, function in self._metrics(rows).items()
+            }
+            totals = {name: _total_of(rows) for name, rows in groups.items() if rows}
             outcome = evaluate_policies(
                 self.core,
                 players,
@@ -113,24 +118,30 @@ class TrainingEvaluator:
                 greedy=self.config.eval_greedy,
                 engine=self.config.engine,
                 kernels=self.kernels,
-                last_info=self.core.definition.results,
-                metrics=self.metrics,
+                metrics={**metrics, **totals},
             )
-            agents = {name: agent_rows_of(self.core, self.sides[name]) for name in team}
-            trained = {row for rows in agents.values() for row in rows}
-            groups = {name: [row for row in rows if row in trained] for name, rows in self.core.groups.items()}
-            groups = {name: rows for name, rows in groups.items() if rows}
-            for name, rows in {**agents, **{name: groups[name] for name in self.shared if name in groups}}.items():
-                row |= dict(zip(self._columns_of(name), self._values(outcome, rows), strict=True))
-            scores += [estimate(outcome.finished.returns[:, rows].sum(1)).mean for rows in groups.values()]
+            row |= {column: outcome.metrics[column].mean for column in metrics}
+            scores += [outcome.metrics[name].mean for name in totals]
         return {**row, "eval/score": sum(scores) / len(scores)}
 
-    def _values(self, outcome: EvaluationResult, rows: Sequence[int]) -> list[float]:
-        """Return the values of `_columns_of` for the agents in these rows."""
-        episodes = outcome.finished
-        results = [episodes.last_info[result][:, rows].mean(1) for result in self.results]
-        samples = [episodes.returns[:, rows].sum(1), episodes.length, *results]
-        return [*(estimate(values).mean for values in samples), *(metric.mean for metric in outcome.metrics.values())]
+    def _metrics(self, rows: Sequence[int]) -> dict[str, EpisodeMetric]:
+        """Return the metrics of the agents in these rows by name."""
+
+        def mean_of(result: str) -> EpisodeMetric:
+            return lambda episodes: episodes.last_info[result][:, rows].mean(1)
+
+        results = {f"{result}_mean": mean_of(result) for result in self.results}
+        return {
+            "return": _total_of(rows),
+            "episode_length_mean": lambda episodes: episodes.length,
+            **results,
+            **self.metrics,
+        }
+
+
+def _total_of(rows: Sequence[int]) -> EpisodeMetric:
+    """Return the metric that sums the returns of the agents in these rows."""
+    return lambda episodes: episodes.returns[:, rows].sum(1)
 
 
 def _groups_of_several(core: Core, sides: Mapping[str, tuple[str, ...]]) -> list[str]:

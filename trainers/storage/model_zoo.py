@@ -27,9 +27,10 @@ def load(name: str) -> Checkpoint:
 def about(name: str) -> dict[str, Any]:
     """Return training command and evaluation of an entry.
 
-    The keys are "command", "commit", "goals" and "others" (evaluations of random policies). Each goal names its group
-    ("of"), the policies ("playing"), whether actions are greedy, the "episodes", and the result ("reached") as mean
-    and half-width of the 95 % interval.
+    The keys are "command"; "commit" of the training; "episodes" of a matchup; "greedy", whether actions were the most
+    probable ones; "env", settings of the environment that differed from the training's; and "matchups". A matchup
+    has "policies", their source ("trained", "random", or "other" for scripted ones) by name, and "results" by name:
+    mean and half of the 95 % interval.
     """
     return read_json(zoo_folder(name) / "about.json")
 

@@ -148,7 +148,7 @@ def test_engines_learn_simple_spread_equally_well(tmp_path):
 def test_presets_with_a_replay_reach_their_thresholds(env_id, algorithm, seeds, threshold, engine, tmp_path):
     """The last greedy policy counts, not the best one; random play in Pendulum gets -1200.
 
-    TD3 and DDPG stay in a local optimum with some seeds, with both engines. All seeds: benchmarks/training/tasks.yaml.
+    TD3 and DDPG stay in a local optimum with some seeds, with both engines.
     """
 
     def check(seed):
@@ -254,7 +254,7 @@ def test_maddpg_preset_learns_to_communicate(tmp_path):
 
 
 def test_both_sides_of_simple_tag_beat_random_play(tmp_path):
-    """Cross-play against random opponents. Three seeds: benchmarks/training/tasks.yaml."""
+    """Cross-play against random opponents."""
     core, policies = train_preset(tmp_path, "SimpleTag-v0", episodes=4 * EPISODES, num_threads=1)
     chance = evaluate_policies(core, {"adversary": None, "agent": None}, seed=1)
     for name, policy in policies.items():

@@ -1,24 +1,22 @@
 """Optimum of the one-step economy: brute force and Saez's formula against each other and against the environment."""
 
-import shlex
-
 import numpy as np
 import pytest
 import torch
 
-from benchmarks.training import tax_optimum
-from benchmarks.training.tasks import TASKS
-from gpu_envs.cli.options import parse_pairs
+from benchmarks.experiments import publish
 from gpu_envs.envs.economy.one_step import Config
 from gpu_envs.runtime.factory import make_core
 from gpu_envs.utils.settings import build_config
+from parity.references import tax_optimum
+from trainers.config.presets import preset
 from trainers.evaluation.policy_evaluation import evaluate_policies
 from trainers.evaluation.scripted_policies import scripted_policy
+from trainers.experiments.grid import Grid
 
-(TASK,) = [task for task in TASKS if task.name == "one-step-economy-ppo"]
-OPTIMAL_WELFARE = TASK.goals[0].unit
-_WORDS = shlex.split(TASK.options)
-SETTINGS = parse_pairs([_WORDS[i + 1] for i, word in enumerate(_WORDS) if word == "--env-arg"])
+TASK = Grid.read(publish.FILES / "economy.yaml").tasks["one-step"]
+WITHOUT_TAXES, OPTIMAL_WELFARE = TASK.bounds
+SETTINGS = dict(preset("OneStepEconomy-v0", "cpu").env)
 CONFIG = build_config(Config, SETTINGS, "OneStepEconomy-v0")
 
 
@@ -44,15 +42,11 @@ def test_recorded_optimum_is_that_of_brute_force():
     )
 
 
-def test_shares_of_the_optimum_in_the_task_are_right():
+def test_bounds_and_threshold_of_the_experiment_are_those_of_brute_force():
     flat = CONFIG.rates[:, None].repeat(3, 1)
-    share = tax_optimum.welfare(CONFIG, flat, tax_optimum.best_responses(CONFIG, flat)) / OPTIMAL_WELFARE
-    assert f"Without taxes it is {share[0]:.2f}, with the best flat tax" in TASK.source
-    assert f"that of Saez's formula, {share.max():.2f}" in TASK.source
-    rng = np.random.default_rng(0)
-    rates = rng.choice(CONFIG.rates, (2000, 3))
-    mean = tax_optimum.welfare(CONFIG, rates, tax_optimum.best_responses(CONFIG, rates)).mean() / OPTIMAL_WELFARE
-    assert f"with random rates and best responses {mean:.2f}" in TASK.source
+    welfare = tax_optimum.welfare(CONFIG, flat, tax_optimum.best_responses(CONFIG, flat))
+    assert welfare[0] == pytest.approx(WITHOUT_TAXES, abs=0.05)
+    assert welfare.max() < TASK.threshold == pytest.approx(0.98 * OPTIMAL_WELFARE, abs=0.05)
 
 
 def test_no_worker_gains_in_the_environment_by_other_labor():
