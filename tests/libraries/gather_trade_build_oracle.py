@@ -32,6 +32,7 @@ from parity.economy.gather_trade_build_replay import (  # noqa: E402
     compare,
     played,
 )
+from parity.traces import write_arrays  # noqa: E402
 
 from gpu_envs.errors import ConfigError  # noqa: E402, F401
 
@@ -357,7 +358,7 @@ def record_all(path=TRACE):
     for index, settings in enumerate(LAYOUTS):
         kinds = random_layouts(settings, 400, index)
         arrays[f"layouts.{index}"] = np.packbits(np.stack([kinds == 1, kinds == 2]))
-    np.savez_compressed(path, **arrays)
+    write_arrays(path, arrays)
     print(f"{path}: {path.stat().st_size} bytes")
 
 

@@ -10,6 +10,7 @@ from pathlib import Path
 
 import numpy as np
 from hanabi_learning_environment import pyhanabi
+from parity.traces import write_arrays
 
 TRACE = Path(__file__).parents[1] / "parity" / "cards" / "hanabi.npz"
 KINDS = ("minimal", "card_knowledge", "seer")
@@ -105,7 +106,7 @@ def record_all(path=TRACE, games=20):
     for index, settings in enumerate(TRACED):
         for name, values in record(settings, games, seed=index).items():
             arrays[f"{index}.{name}"] = values
-    np.savez_compressed(path, **arrays)
+    write_arrays(path, arrays)
     print(f"{path}: {path.stat().st_size} bytes")
 
 

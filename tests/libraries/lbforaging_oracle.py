@@ -12,6 +12,7 @@ from pathlib import Path
 import gymnasium
 import numpy as np
 from lbforaging.foraging.environment import Action, ForagingEnv
+from parity.traces import write_arrays
 
 TRACE = Path(__file__).parents[1] / "parity" / "grid" / "level_based_foraging.npz"
 DEFAULTS = dict(
@@ -151,7 +152,7 @@ def record_all(path=TRACE, steps=300):
     for index, settings in enumerate(TRACED):
         for name, values in record(settings, steps, seed=index).items():
             arrays[f"{index}.{name}"] = values
-    np.savez_compressed(path, **arrays)
+    write_arrays(path, arrays)
     print(f"{path}: {path.stat().st_size} bytes")
 
 

@@ -11,6 +11,7 @@ from pathlib import Path
 import numpy as np
 from ai_economist import foundation
 from parity.economy.gather_trade_build_replay import Draws
+from parity.traces import write_arrays
 
 TRACE = Path(__file__).parents[1] / "parity" / "economy" / "one_step.npz"
 SCENARIO = (
@@ -173,7 +174,7 @@ def record_all(path=TRACE, steps=250):
         skills, trace = record(settings, steps, seed=index + 1, annealed=index == 0)
         all_settings.append(dict(settings, skills=skills))
         arrays |= {f"{index}.{name}": values for name, values in trace.items()}
-    np.savez_compressed(path, settings=np.array(json.dumps(all_settings)), **arrays)
+    write_arrays(path, {"settings": np.array(json.dumps(all_settings)), **arrays})
     print(f"{path}: {path.stat().st_size} bytes")
 
 

@@ -13,6 +13,7 @@ from collections import deque
 from pathlib import Path
 
 import numpy as np
+from parity.traces import write_arrays
 
 from gpu_envs.envs.kitchen.overcooked.layouts import Kitchen
 
@@ -239,7 +240,7 @@ def record_all(path=TRACE, steps=500):
     for index, settings in enumerate(TRACED):
         for name, values in record(settings, steps, seed=index).items():
             arrays[f"{index}.{name}"] = values
-    np.savez_compressed(path, **arrays)
+    write_arrays(path, arrays)
     print(f"{path}: {path.stat().st_size} bytes")
 
 

@@ -14,6 +14,7 @@ from types import SimpleNamespace
 import networkx
 import numpy as np
 from parity.grid.warehouse_replay import random_word
+from parity.traces import write_arrays
 from rware.warehouse import Action, Direction, ImageLayer, ObservationType, RewardType, Warehouse
 
 TRACE = Path(__file__).parents[1] / "parity" / "grid" / "robot_warehouse.npz"
@@ -294,7 +295,7 @@ def record_all(path=TRACE, steps=300):
     for index, settings in enumerate(TRACED):
         for name, values in record(settings, steps, seed=index).items():
             arrays[f"{index}.{name}"] = values
-    np.savez_compressed(path, **arrays)
+    write_arrays(path, arrays)
     print(f"{path}: {path.stat().st_size} bytes")
 
 

@@ -10,6 +10,7 @@ import numpy as np
 import torch
 
 from gpu_envs.runtime.factory import make_core
+from parity.traces import write_arrays
 
 HERE = Path(__file__).parent
 PATHS = {"SwitchRiddle-v0": HERE / "games" / "switch_riddle.npz", "CoinGame-v0": HERE / "grid" / "coin_game.npz"}
@@ -77,7 +78,7 @@ def write(env_id, stories, folder=None):
                 np.testing.assert_array_equal(small, values)
                 arrays[f"{index}.{part}.{name}"] = small
     path = (folder or PATHS[env_id].parent) / PATHS[env_id].name
-    np.savez_compressed(path, **arrays)
+    write_arrays(path, arrays)
     return path
 
 

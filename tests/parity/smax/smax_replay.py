@@ -10,6 +10,7 @@ import numpy as np
 import torch
 
 from gpu_envs.runtime.factory import make_core
+from parity.traces import write_arrays
 
 PATH = Path(__file__).parent / "smax.npz"
 # Settings, worlds and steps of every trace; the seed is the index.
@@ -93,7 +94,7 @@ def write(stories, path):
                 kind = values.dtype.kind
                 small = bool if kind == "b" else np.int16 if kind == "i" and name != "key" else values.dtype
                 arrays[f"{index}.{part}.{name}"] = values.astype(np.float32 if kind == "f" else small)
-    np.savez_compressed(path, **arrays)
+    write_arrays(path, arrays)
 
 
 def compare(mine, theirs, label):
