@@ -108,3 +108,10 @@ def psro(tree, solve, iterations, tie=0.0):
         for seat in seats:
             pools[seat].append(tree.best_response(profile, seat, tie)[0])
     return np.array(nash_convs)
+
+
+def from_loss_to_win(payoffs):
+    """Return payoffs (S, ...) of which each seat's range from -1 to 1, or are all -1 if they are equal."""
+    seats = payoffs.double().flatten(1)
+    lowest, highest = seats.min(1, keepdim=True).values, seats.max(1, keepdim=True).values
+    return (2 * (seats - lowest) / (highest - lowest).clamp(min=1e-12) - 1).view_as(payoffs)

@@ -7,6 +7,7 @@ import numpy as np
 import pyspiel
 import pytest
 import torch
+from exact_games import from_loss_to_win
 from open_spiel.python.algorithms.projected_replicator_dynamics import projected_replicator_dynamics
 from open_spiel.python.algorithms.regret_matching import regret_matching
 from payoff_tables import BIASED, RPS, close, drawn, zero_sum
@@ -151,13 +152,6 @@ def test_prd_and_regret_matching_as_openspiel(shape):
     ):  # fmt: skip
         for marginal, expected in zip(mine.marginals, theirs, strict=True):
             close(marginal, expected, atol=1e-7)
-
-
-def from_loss_to_win(payoffs):
-    """Return payoffs of which each seat's range from -1 to 1."""
-    seats = payoffs.double().flatten(1)
-    lowest, highest = seats.min(1, keepdim=True).values, seats.max(1, keepdim=True).values
-    return (2 * (seats - lowest) / (highest - lowest) - 1).view_as(payoffs)
 
 
 def test_constants_are_openspiels():
