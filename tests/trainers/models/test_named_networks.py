@@ -48,6 +48,18 @@ class Memory(nn.Module):
         return self.out(h), torch.cat([h, c], -1)
 
 
+class RecurrentCritic(nn.Module):
+    """Critics are `Memory`, actors are `Plain`."""
+
+    def __init__(self, spec) -> None:
+        super().__init__()
+        self.module = (Memory if spec.role == "critic" else Plain)(spec)
+        self.hidden_size = getattr(self.module, "hidden_size", 0)
+
+    def forward(self, obs, mask, hidden):
+        return self.module(obs, mask, hidden)
+
+
 class TooNarrow(Plain):
     def forward(self, obs, mask, hidden):
         return self.body(obs)[:, :1], hidden
@@ -172,11 +184,25 @@ SHORT = {"rollout_length": 4, "normalize_obs": False}
 REPLAY = {"batch_size": 8, "updates": 1, "learning_starts": 8, "replay_size": 64}
 
 
+@pytest.mark.parametrize(
+    ("algorithm", "message"),
+    [
+        ("sac", "expected an actor with a hidden state where the critic has one for sac, got RecurrentCritic; .* ppo$"),
+        ("masac", "expected one without a hidden state for masac, got RecurrentCritic; use qmix or ppo$"),
+    ],
+)
+def test_critic_that_alone_has_a_hidden_state_is_refused_in_one_line(algorithm, message):
+    config = algorithm_specs.find(algorithm).settings(network=named(RecurrentCritic), **REPLAY)
+    with pytest.raises(ConfigError, match=f"^(?s:learner.network: {message})"):
+        trainer_of("SimpleSpread-v0", config, None, algorithm, total_steps=64, num_envs=2)
+
+
 @pytest.mark.slow
 @pytest.mark.parametrize(
     ("algorithm", "kind", "settings"),
     [
         ("ppo", Memory, {}),
+        ("ppo", RecurrentCritic, {}),
         ("mappo", Plain, {}),
         ("impala", Memory, {}),
         ("dqn", Plain, REPLAY),

@@ -104,11 +104,18 @@ class CriticLearner(KernelActing, ReplayLearner):
         """Allocate rollout and replay.
 
         Raises:
-            ConfigError: The replay does not fit into memory, or a critic of all agents has a hidden state.
+            ConfigError: The replay does not fit into memory, or networks have hidden states that are not supported.
         """
-        c, spec = self.config, self.learner_spec
+        c, spec, critic = self.config, self.learner_spec, self.critics[0]
+        assert isinstance(critic, Network)
         if self.central_input is not None:
             self.actor.check_feedforward(c.names)
+            critic.check_feedforward(c.names)
+        if critic.hidden_width and not self.actor.hidden_width:
+            raise ConfigError(
+                f"learner.network: expected an actor with a hidden state where the critic has one for {c.names}, got "
+                f"{type(self.actor.module).__name__}; give the actor one, or use ppo"
+            )
         self.rollout: RolloutBuffer = RolloutBuffer.for_learner(
             spec, self.head, c.rollout_length, c.truncation_capacity
         )
