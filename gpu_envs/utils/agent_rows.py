@@ -1,4 +1,4 @@
-"""Agents by name, and rows of some agents in a joint tensor of all agents."""
+"""Agents by name, rows of some agents in a joint tensor of all agents, and observations of dead agents."""
 
 from collections.abc import Mapping, Sequence
 from typing import Any, TypeVar
@@ -41,3 +41,13 @@ def scatter_actions(full: torch.Tensor, rows: slice | torch.Tensor, actions: tor
         full[:, rows] = actions
     else:
         full[:, rows, : actions.shape[2]] = actions
+
+
+def hides_dead(*policies: Any) -> bool:
+    """Return whether dead agents must observe zeros for one of some policies, as for those of a transformer."""
+    return any(getattr(policy, "hides_dead", False) for policy in policies)
+
+
+def hide_dead(obs: torch.Tensor, alive: torch.Tensor) -> torch.Tensor:
+    """Return observations (E, n, D) with zeros for the agents that are not alive, (E, n) bool."""
+    return obs.masked_fill(~alive.unsqueeze(-1), 0.0)

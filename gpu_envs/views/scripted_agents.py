@@ -9,7 +9,7 @@ from gymnasium import spaces
 from gpu_envs.definition.observation_shapes import shape_observation
 from gpu_envs.errors import ConfigError, format_names, shown
 from gpu_envs.runtime.core import Core
-from gpu_envs.utils.agent_rows import rows_index, scatter_actions
+from gpu_envs.utils.agent_rows import hide_dead, hides_dead, rows_index, scatter_actions
 from gpu_envs.utils.observed_turns import ObservedTurns
 from gpu_envs.utils.tensor_checks import check_tensor
 from gpu_envs.views.specs import POLICY, PolicyName
@@ -56,8 +56,8 @@ class PolicyPlayer:
     def __call__(self, obs: torch.Tensor, mask: torch.Tensor | None = None) -> torch.Tensor:
         """Return the actions (E, n[, K]) of observations (E, n, D)."""
         core, hidden_state = self.core, self.hidden_state
-        if getattr(self.policy, "hides_dead", False):
-            obs = obs.masked_fill(~core.alive[:, self._part.rows].unsqueeze(-1), 0.0)
+        if hides_dead(self.policy):
+            obs = hide_dead(obs, core.alive[:, self._part.rows])
         if hidden_state is None:
             return self.policy.act(obs, mask)
         begins = core.elapsed_steps == 0

@@ -9,6 +9,7 @@ import torch
 from torch import Tensor
 
 from gpu_envs.errors import CheckpointError, ConfigError
+from gpu_envs.utils.agent_rows import hides_dead
 from gpu_envs.utils.summaries import Summarized, Summary
 from league.policies.kinds import KINDS, SupportsSave, kind_of
 from league.policies.random import _Samples
@@ -37,6 +38,7 @@ class MixturePolicy(Summarized):
         ):
             raise ConfigError(f"mixture: expected {len(members)} finite weights >= 0, some above 0, got {values!r:.80}")
         self.members: list[PolicyProtocol] = list(members)
+        self.hides_dead: bool = hides_dead(*members)
         blank = [member.initial_hidden_state(1) for member in members]
         self.width: int = max((state.shape[-1] for state in blank if state is not None), default=0)
         streams = [member for member in members if isinstance(member, _Samples)]

@@ -13,6 +13,7 @@ from torch.nn.functional import pad
 
 from gpu_envs.errors import CheckpointError, ConfigError
 from gpu_envs.runtime.core import Core
+from gpu_envs.utils.agent_rows import hides_dead
 from gpu_envs.utils.summaries import Summarized, Summary
 from league.game import Game, Seat, SeatPart, seat_parts
 from league.policies.mixture import member_path
@@ -56,6 +57,7 @@ class TeamPolicy(Summarized):
                 f"team: expected the agents 0, 1, ... of each of {len(members)} policies, each agent once, got {places}"
             )
         self.members: list[Member] = list(members)
+        self.hides_dead: bool = hides_dead(*members)
         self.places: list[list[int]] = [list(agents) for agents in places]
         device = members[0].generator.device
         self._rows = [torch.tensor(agents, device=device) for agents in places]

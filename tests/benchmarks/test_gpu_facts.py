@@ -165,7 +165,7 @@ def test_wheels_that_cannot_be_listed_are_named_in_one_line(capsys, options, cod
 
 @pytest.mark.slow
 def test_carried_packages_are_enough(tmp_path):
-    """Beside torch and what it requires, no package that is not carried can be imported, and every part for a CPU runs."""
+    """Beside torch and what it requires, no package that is not carried can be imported, and all parts for CPUs run."""
     python = f"{sys.version_info.major}.{sys.version_info.minor}"
     site = tmp_path / "site"
     site.mkdir()

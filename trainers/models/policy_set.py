@@ -15,6 +15,7 @@ from torch import Tensor
 
 from gpu_envs.errors import CheckpointError
 from gpu_envs.runtime.core import Core
+from gpu_envs.utils.agent_rows import hide_dead, hides_dead
 from gpu_envs.utils.observed_turns import ObservedTurns
 from gpu_envs.utils.tensor_checks import check_tensor
 from trainers.base.agent_group import AgentGroup, DecisionClock, agent_rows_of, make_agent_group, make_mixed_group
@@ -100,8 +101,7 @@ class PolicySet:
         self._slot = torch.empty(len(policies) + 1, dtype=torch.int64)  # of a policy in the order of the parts
         self._slot[torch.tensor([*order, len(policies)])] = torch.arange(len(policies) + 1)  # the last slot: no policy
         self._slot_on_device = self._slot.to(core.device)
-        members = [member for policy in policies for member in getattr(policy, "members", [policy])]
-        self._hides_dead = any(getattr(member, "hides_dead", False) for member in members)
+        self._hides_dead = hides_dead(*policies)
         self._turns: ObservedTurns | None = None
         has_turns = core.to_move is not None or self.clock is not None
         if has_turns and any(part.hidden_state is not None for part in self.parts):
@@ -176,7 +176,7 @@ class PolicySet:
             return torch.cat(by_seat) if parts > 1 else by_seat[0]
 
         if self._hides_dead:
-            obs = obs.masked_fill(~info["alive"].unsqueeze(-1), 0.0)
+            obs = hide_dead(obs, info["alive"])
         mask = of_seats(info["action_mask"])[..., : agents[0].choices] if "action_mask" in info else None
         to_move = of_seats(info["to_move"]) if "to_move" in info else None
         if self.clock is not None:

@@ -12,7 +12,7 @@ from torch import Tensor
 from gpu_envs.errors import ConfigError
 from gpu_envs.runtime.core import Core, observations_before_autoreset
 from gpu_envs.runtime.rollout.kernel_policy import KernelPolicy
-from gpu_envs.utils.agent_rows import rows_index
+from gpu_envs.utils.agent_rows import hide_dead, hides_dead, rows_index
 from trainers.algorithms import algorithm_specs
 from trainers.algorithms.learner import STORES, CentralInput, Learner
 from trainers.algorithms.on_policy.actor_critic_learner import ActorCriticLearner
@@ -79,8 +79,8 @@ class ActingGroup:
         """Query the learners for actions and write them to the actions of all agents, (E, A[, K])."""
         mask, to_move = self._legal(core, info)
         obs = core.obs[:, self.agents.rows, : self.agents.obs_width]
-        if getattr(self.actor, "hides_dead", False):
-            obs = obs.masked_fill(~info["alive"][:, self.agents.rows].unsqueeze(-1), 0.0)
+        if hides_dead(self.actor):
+            obs = hide_dead(obs, info["alive"][:, self.agents.rows])
         action = self.actor.act(obs, mask, to_move, self.critic_state.now())
         if self.clock is not None and to_move is not None:
             action = self.clock.hold(action, to_move)

@@ -8,6 +8,7 @@ from psro_runs import RPS, pure
 
 import gpu_envs
 from gpu_envs.errors import CheckpointError, ConfigError
+from gpu_envs.views.scripted_agents import PolicyPlayer
 from league.evaluation.tabular_game import TabularGame
 from league.matchups.matchups import simulate_matchups
 from league.policies.mixture import MixturePolicy
@@ -15,6 +16,7 @@ from league.policies.random import RandomPolicy
 from league.storage.run_store import RunStore
 from trainers.algorithms.on_policy.ppo import PPO, PPOConfig
 from trainers.base.learner_spec import LearnerSpec
+from trainers.models.policy_set import PolicyRunner
 
 
 class FirstLegal(Stateless):
@@ -27,6 +29,34 @@ class LastLegal(FirstLegal):
         if mask is None:
             return torch.full(obs.shape[:-1], 4)
         return mask.shape[-1] - 1 - mask.int().flip(-1).argmax(-1)
+
+
+class Watcher(Stateless):
+    """Keep the observations of the last step; dead agents must observe zeros."""
+
+    hides_dead = True
+
+    def act(self, obs, mask=None, greedy=False, hidden_state=None):
+        self.obs = obs
+        return torch.zeros(obs.shape[:-1], dtype=torch.int64)
+
+
+@pytest.mark.parametrize("player", ["view", "set"])
+def test_dead_agents_observe_zeros_for_a_member_that_needs_it(player):
+    env, watcher = gpu_envs.make("SimpleTag-v0", 2, "cpu"), Watcher()
+    core, mixture = env.core, MixturePolicy([FirstLegal(), watcher])
+    env.reset(seed=1)
+    adversaries = core.possible_agents[:3]
+    alive = core.alive.clone()
+    alive[0, 1] = False
+    expected = core.obs[:, :3] * alive[:, :3].unsqueeze(-1)
+    if player == "view":
+        core.alive.copy_(alive)
+        PolicyPlayer(core, adversaries, mixture)(core.obs[:, :3])
+    else:
+        PolicyRunner(core, dict.fromkeys(adversaries, mixture)).act(core.obs, {"alive": alive})
+    assert torch.equal(watcher.obs, expected)
+    assert not torch.equal(expected, core.obs[:, :3])
 
 
 def test_mixture_samples_once_per_episode_for_all_agents_of_a_seat():
