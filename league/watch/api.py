@@ -176,7 +176,7 @@ class ViewerApi:
         self.stack: contextlib.ExitStack = contextlib.ExitStack()
         """Runs of an experiment that were opened, which it closes."""
         self._runs: dict[str, ViewerApi] = {}
-        self._lock = threading.Lock()
+        self._locks: dict[str, threading.Lock] = {}
 
     def answer(self, name: str, query: str = "") -> bytes:
         """Return the response to `api/NAME?QUERY`, JSON.
@@ -212,8 +212,8 @@ class ViewerApi:
         return {"name": source.path.resolve().name, **snapshot.answers["run"], **moment}
 
     def _open(self, name: str, path: Path) -> ViewerApi:
-        """Return the responses to requests about a run of an experiment."""
-        with self._lock:
+        """Return the responses to requests about a run of an experiment; requests about other runs do not wait."""
+        with self._locks.setdefault(name, threading.Lock()):
             if name not in self._runs:
                 latest = LatestSnapshot(open_source(path))
                 self.stack.callback(latest.close)

@@ -2,12 +2,16 @@
 
 import csv
 import shutil
+import threading
+from concurrent.futures import ThreadPoolExecutor
 
 import pytest
+from viewer_requests import Answer
 from watch_runs import ask, until
 
 from gpu_envs.errors import CheckpointError, ConfigError, GpuEnvsError
 from league.cli.watch import watch_command
+from league.watch import api as answers
 from league.watch.api import UnknownAnswerError, open_source
 from trainers.base.serialization import write_json
 from trainers.experiments import Experiment
@@ -115,6 +119,35 @@ def test_runs_are_shown_by_their_names(folder, training, watched):
     for name in ("metrics", "rollout", "runs/tag/ppo/seed-7/run", "runs/tag/ppo/../../run", "runs/tag/ppo/seed-1/"):
         with pytest.raises(UnknownAnswerError, match="there is no such answer"):
             ask(api, name)
+
+
+def test_requests_are_answered_while_a_run_is_loaded(folder, training, serving_command, monkeypatch):
+    runs = [f"runs/tag/ppo/seed-{seed}" for seed in (1, 2)]
+    for run in runs:
+        shutil.rmtree(folder / run)
+        shutil.copytree(training, folder / run)
+    begun, released, opened = threading.Event(), threading.Event(), []
+
+    def open_run(path):
+        if path == folder / runs[0]:
+            opened.append(path)
+            begun.set()
+            assert released.wait(300)
+        return open_source(path)
+
+    port = serving_command(watch_command, [str(folder)])
+    monkeypatch.setattr(answers, "open_source", open_run)
+    with ThreadPoolExecutor() as pool:
+        try:
+            slow = [pool.submit(Answer, port, f"/api/{runs[0]}/{part}") for part in ("run", "metrics")]
+            assert begun.wait(300)
+            for path in ("/api/experiment", f"/api/{runs[1]}/run", f"/api/{runs[1]}/rollout?policies=random&worlds=1"):
+                assert Answer(port, path).status == 200
+            assert not any(answer.done() for answer in slow)
+        finally:
+            released.set()
+        assert [answer.result().status for answer in slow] == [200, 200]
+    assert len(opened) == 1, "both requests got the run that was loaded once"
 
 
 @pytest.mark.parametrize(
