@@ -13,6 +13,7 @@ from league.evaluation.tabular_game import TabularGame
 from league.matchups.matchups import simulate_matchups
 from league.policies.mixture import MixturePolicy
 from league.policies.random import RandomPolicy
+from league.policies.team import TeamPolicy
 from league.storage.run_store import RunStore
 from trainers.algorithms.on_policy.ppo import PPO, PPOConfig
 from trainers.base.learner_spec import LearnerSpec
@@ -36,15 +37,20 @@ class Watcher(Stateless):
 
     hides_dead = True
 
+    def __init__(self):
+        self.generator = torch.Generator()
+
     def act(self, obs, mask=None, greedy=False, hidden_state=None):
         self.obs = obs
         return torch.zeros(obs.shape[:-1], dtype=torch.int64)
 
 
 @pytest.mark.parametrize("player", ["view", "set"])
-def test_dead_agents_observe_zeros_for_a_member_that_needs_it(player):
+@pytest.mark.parametrize("kind", ["mixture", "team", "mixture of a team"])
+def test_dead_agents_observe_zeros_for_a_member_that_needs_it(kind, player):
     env, watcher = gpu_envs.make("SimpleTag-v0", 2, "cpu"), Watcher()
-    core, mixture = env.core, MixturePolicy([FirstLegal(), watcher])
+    core, policy = env.core, watcher if kind == "mixture" else TeamPolicy([watcher], [[0, 1, 2]])
+    policy = policy if kind == "team" else MixturePolicy([FirstLegal(), policy])
     env.reset(seed=1)
     adversaries = core.possible_agents[:3]
     alive = core.alive.clone()
@@ -52,9 +58,9 @@ def test_dead_agents_observe_zeros_for_a_member_that_needs_it(player):
     expected = core.obs[:, :3] * alive[:, :3].unsqueeze(-1)
     if player == "view":
         core.alive.copy_(alive)
-        PolicyPlayer(core, adversaries, mixture)(core.obs[:, :3])
+        PolicyPlayer(core, adversaries, policy)(core.obs[:, :3])
     else:
-        PolicyRunner(core, dict.fromkeys(adversaries, mixture)).act(core.obs, {"alive": alive})
+        PolicyRunner(core, dict.fromkeys(adversaries, policy)).act(core.obs, {"alive": alive})
     assert torch.equal(watcher.obs, expected)
     assert not torch.equal(expected, core.obs[:, :3])
 
