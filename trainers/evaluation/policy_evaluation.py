@@ -322,24 +322,16 @@ Team = list[str]
 """Names of policies with a common interest, which are evaluated together."""
 
 
-def are_opponents(core: Core) -> bool:
-    """Return whether the agents of one group are opponents: those of the only group of a zero-sum game."""
-    return core.definition.zero_sum and len(core.groups) == 1
-
-
 def teams(core: Core, sides: Mapping[str, Sequence[str]], seed: int) -> list[Team]:
     """Group policies that are evaluated together: those with agents in one group, and those with equal rewards.
 
-    Two groups have equal rewards if random play gives their agents the same mean return with the same spread. In a
-    zero-sum game of one group every policy is evaluated alone.
+    Two groups have equal rewards if random play gives their agents the same mean return with the same spread.
 
     Args:
         core: Environments, see `evaluate_policies`.
         sides: Groups or agents that each policy controls, by its name.
         seed: Random seed of the environments.
     """
-    if are_opponents(core):
-        return [[name] for name in sides]
     earned = evaluate_policies(core, {}, seed).returns
     sizes = {group: len(agents) for group, agents in core.groups.items()}
     spreads = {group: (e.mean / sizes[group], e.half / sizes[group]) for group, e in earned.items()}

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import statistics
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 
@@ -12,8 +13,6 @@ from trainers.config.train_config import CoreFactory, TrainConfig, make_eval_cor
 from trainers.evaluation.kernel_episodes import KernelPlayers
 from trainers.evaluation.policy_evaluation import (
     EpisodeMetric,
-    Team,
-    are_opponents,
     by_member,
     evaluate_policies,
     find_metrics,
@@ -63,7 +62,7 @@ class TrainingEvaluator:
         self.metrics: Mapping[str, EpisodeMetric] = find_metrics(config.eval_metric)
         self.core: Core | None = None
         self.kernels: KernelPlayers | None = None
-        self.teams: list[Team] = []
+        self.matchups: list[dict[str, str]] = []
         self.opponents: dict[str, PolicyProtocol] = {}
         if config.eval_opponents is not None:
             if len(self.sides) == 1:
@@ -86,22 +85,26 @@ class TrainingEvaluator:
         They are "eval/<policy>/return", the sum over the policy's agents, "eval/<policy>/episode_length_mean",
         "eval/<policy>/RESULT_mean" of the declared results (`EnvDefinition.results`), the mean over these agents, and
         "eval/<policy>/NAME" of the functions in `config.eval_metric`. Groups whose agents are a team with several
-        policies have the same entries by the name of the group. "eval/score" is the mean return of the groups, or of
-        the policies where the agents of a group are opponents. So it does not depend on which agents share a policy.
+        policies have the same entries by the name of the group. "eval/score" is the mean return of the groups, so it
+        does not depend on which agents share a policy.
+
+        In a zero-sum game of one group, a policy plays each of its seats in turn, against random policies or those of
+        `config.eval_opponents`. The entries and the score are means over the seats.
         """
         if self.core is None:
             self.core = make_eval_core(self.config, self.config.eval_episodes, self.config.seed, self.factory)
-            self.teams = teams(self.core, self.sides, self.seed)
+            self.matchups = self._matchups(self.core)
             if self.config.eval_opponents == SCRIPTED:
                 self.opponents = scripted_policies_of(self.core, self.sides)  # they read the worlds that they play in
-            self.kernels = KernelPlayers(self.core, [by_member(self.sides, policies), self.opponents])
-        row: dict[str, float] = {}
+            members = {member: policies[name] for matchup in self.matchups for member, name in matchup.items()}
+            self.kernels = KernelPlayers(self.core, [members, self.opponents])
+        values: dict[str, list[float]] = {}
         scores: list[float] = []
-        for team in self.teams:
-            players: dict[str, PolicyProtocol | None] = {**self.opponents}
-            for name in team:
-                players |= dict.fromkeys(self.sides[name], policies[name])
-            agents = {name: agent_rows_of(self.core, self.sides[name]) for name in team}
+        for matchup in self.matchups:
+            players = {**self.opponents, **{member: policies[name] for member, name in matchup.items()}}
+            agents: dict[str, list[int]] = {}
+            for member, name in matchup.items():
+                agents.setdefault(name, []).extend(agent_rows_of(self.core, [member]))
             trained = {row for rows in agents.values() for row in rows}
             groups = {name: [row for row in rows if row in trained] for name, rows in self.core.groups.items()}
             agents |= {name: groups[name] for name in self.shared if groups[name]}
@@ -120,9 +123,21 @@ class TrainingEvaluator:
                 kernels=self.kernels,
                 metrics={**metrics, **totals},
             )
-            row |= {column: outcome.metrics[column].mean for column in metrics}
+            for column in metrics:
+                values.setdefault(column, []).append(outcome.metrics[column].mean)
             scores += [outcome.metrics[name].mean for name in totals]
-        return {**row, "eval/score": sum(scores) / len(scores)}
+        means = {column: statistics.fmean(numbers) for column, numbers in values.items()}
+        return {**means, "eval/score": statistics.fmean(scores)}
+
+    def _matchups(self, core: Core) -> list[dict[str, str]]:
+        """Return the policy of each group or agent that is not an opponent, for all matchups of an evaluation."""
+        if is_single_group_zero_sum(core):
+            names = {row: name for name, members in self.sides.items() for row in agent_rows_of(core, members)}
+            return [{core.possible_agents[row]: name} for row, name in sorted(names.items())]
+        return [
+            {member: name for name in team for member in self.sides[name]}
+            for team in teams(core, self.sides, self.seed)
+        ]
 
     def _metrics(self, rows: Sequence[int]) -> dict[str, EpisodeMetric]:
         """Return the metrics of the agents in these rows by name."""
@@ -144,9 +159,14 @@ def _total_of(rows: Sequence[int]) -> EpisodeMetric:
     return lambda episodes: episodes.returns[:, rows].sum(1)
 
 
+def is_single_group_zero_sum(core: Core) -> bool:
+    """Return whether the agents of the only group are opponents."""
+    return core.definition.zero_sum and len(core.groups) == 1
+
+
 def _groups_of_several(core: Core, sides: Mapping[str, tuple[str, ...]]) -> list[str]:
     """Return the groups of teammates that several policies control."""
-    if are_opponents(core):
+    if is_single_group_zero_sum(core):
         return []
     owners = {row: name for name, members in sides.items() for row in agent_rows_of(core, members)}
     several = [name for name, rows in core.groups.items() if len({owners.get(row) for row in rows}) > 1]

@@ -27,7 +27,9 @@ def test_score_of_a_team_does_not_depend_on_which_agents_share_a_policy():
     assert sum(returns) == pytest.approx(shared["eval/score"], rel=1e-6)
 
 
-def test_players_of_a_zero_sum_game_of_one_group_are_evaluated_each_against_random_ones(monkeypatch):
+@pytest.mark.parametrize("sharing", ["agent", "group"])
+def test_seats_of_a_zero_sum_game_are_evaluated_one_after_the_other(sharing, monkeypatch):
+    """Otherwise the score of self-play would be 0, however strong the policy."""
     played, original = [], training_evaluator.evaluate_policies
 
     def watched(core, players, **options):
@@ -35,8 +37,10 @@ def test_players_of_a_zero_sum_game_of_one_group_are_evaluated_each_against_rand
         return original(core, players, **options)
 
     monkeypatch.setattr(training_evaluator, "evaluate_policies", watched)
-    row = scores_of("KuhnPoker-v0", "agent")
+    row = scores_of("KuhnPoker-v0", sharing)
     assert played == [{"player_0"}, {"player_1"}]
-    first, second = row["eval/player_0/return"], row["eval/player_1/return"]
-    assert first == pytest.approx(-second) != 0  # the same random games
-    assert row["eval/score"] == pytest.approx(0.0, abs=1e-9)
+    assert row["eval/score"] == pytest.approx(0.0, abs=1e-9)  # the same random games from both seats
+    if sharing == "agent":
+        assert row["eval/player_0/return"] == pytest.approx(-row["eval/player_1/return"]) != 0
+    else:
+        assert row["eval/player/return"] == row["eval/score"]
