@@ -109,16 +109,20 @@ def section(name: str, figures: Path) -> str:
     with tempfile.TemporaryDirectory() as folder:
         report = ExperimentReport(grid, frame_of(evaluations(name)), Path(folder))
         report.write()
-        pictures = [title for title in PICTURES if (Path(folder) / f"{title}.png").is_file()]
+        is_complete = any(name in grid.algorithms for name in report.complete())
+        titles = ["aggregate", "tasks"] if is_complete else ["tasks"]
+        pictures = ["aggregate", "curves"] if is_complete else ["curves"]
         for title in pictures:
             with Image.open(Path(folder) / f"{title}.png") as picture:
                 save_picture(picture, figures / f"{name}_{title}.png")
     blocks = [_provenance(name, grid)]
-    for title in ("aggregate", "tasks"):
-        if len(report.tables[title]):
-            text = texts_of(report.tables[title])
-            blocks.append(markdown_of(text[[column for column in COLUMNS if column in text]]))
-    sources = [f"{task}: {about.source}" for task, about in grid.tasks.items() if about.source]
+    for title in titles:
+        text = texts_of(report.tables[title])
+        blocks.append(markdown_of(text[[column for column in COLUMNS if column in text]]))
+    tasks_of: dict[str, list[str]] = {}
+    for task, about in grid.tasks.items():
+        tasks_of.setdefault(about.source, []).append(task)
+    sources = [f"{', '.join(tasks)}: {source}" for source, tasks in tasks_of.items() if source]
     blocks += [f"Thresholds. {'. '.join(sources)}."] if sources else []
     blocks += [f"![{PICTURES[title]}](learning/{name}_{title}.png)" for title in pictures]
     return "\n\n".join(blocks)
@@ -157,7 +161,7 @@ def zoo() -> str:
             trained = [policy for policy, source in sources.items() if source == "trained"]
             is_alone = len(trained) == 1 < len(sources) and "random" in sources.values()
             if is_alone or len(trained) == len(sources):
-                players = f"{trained[0]} against random: " if is_alone else ""
+                players = f"only {trained[0]} trained: " if is_alone else ""
                 results.append(players + ", ".join(_results(matchup["results"])))
         rows.append((f"`{name}`", f"`{about['command']}`", about["commit"], f"{'; '.join(results)} ({actions})"))
     return table(("name", "command", "commit", "results"), rows)

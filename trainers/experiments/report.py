@@ -155,8 +155,10 @@ class ExperimentReport:
         cells = {"median seconds": float(seconds.median()) if len(seconds) else math.nan}
         if threshold is None:
             return cells
+        if not len(seconds):  # a baseline, of which final scores only are known
+            return {"threshold": threshold, **cells}
         reached = curves[curves.value >= threshold].sort_values("env_steps").groupby("seed").first()
-        is_median = len(seconds) and 2 * len(reached) > len(seconds)  # a run that does not reach it counts as infinite
+        is_median = 2 * len(reached) > len(seconds)  # a run that does not reach it counts as infinite
         for column, name in (("env_steps", "median steps to threshold"), ("seconds", "median seconds to threshold")):
             values = sorted([*reached[column], *[math.inf] * (len(seconds) - len(reached))])
             cells[name] = float(np.median(values)) if is_median else math.nan
