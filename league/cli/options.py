@@ -33,12 +33,12 @@ class ExecutorOptions:
     ray_address: OptionalStr = None
     """Ray cluster of --executor ray: "auto", "local" or HOST:PORT. Default: RAY_ADDRESS, else "auto"."""
     gpus_per_learner: OptionalFloat = None
-    """GPUs of each training with --executor ray: a part such as 0.5, or a whole number, such as 4 for data-parallel
-    training. Default: the GPUs of the cluster are divided among the trainings of an iteration, and the shares are
+    """GPUs of each learner with --executor ray: a part such as 0.5, or a whole number, such as 4 for data-parallel
+    training. Default: the GPUs of the cluster are divided among the learners of an iteration, and the shares are
     printed before the run."""
     memory_per_learner: OptionalFloat = None
-    """GPU memory of each training with --executor ray [GiB], which limits the number of trainings on a GPU. Default: at
-    most four share a GPU."""
+    """GPU memory of each learner with --executor ray [GiB], which limits the number of learners on a GPU. Default: at
+    most four learners share a GPU."""
     num_threads: int = 1
     """Number of PyTorch threads on the CPU, in this process and each worker. Increase it for large networks that
     PyTorch computes; their results depend on it. Kernels use all cores of a process whatever this number is, with equal

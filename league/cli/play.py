@@ -38,7 +38,7 @@ class PlayOptions(ImportOptions, PageOptions, EnvOptions):
     agent: Annotated[OptionalStr, arg(name="as", metavar="AGENT")] = None
     """Agent that you act for. Default: the first one."""
     opponents: Annotated[str, arg(metavar="random|zoo:NAME|RUN")] = RANDOM
-    """Policies of all other agents: "random", zoo:NAME, or the run or checkpoint of a training or a league."""
+    """Policies of all other agents: "random", zoo:NAME, or a training run, a checkpoint or a league."""
     seed: int = setting(0, ge=0, lt=SEEDS)
     """Random seed of the first episode; later episodes have the seeds that follow."""
 

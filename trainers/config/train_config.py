@@ -125,7 +125,8 @@ class TrainConfig:
     0: one rollout and one update take turns."""
     max_staleness: int | None = setting(None, ge=1, requires={"num_actors": Bounds(gt=0)})
     """Largest number of updates between the weights that sampled a rollout and those that learn from it; actors wait
-    for the learner, and staler rollouts are dropped. None: `num_actors`, the least with which none waits."""
+    for the learner, and staler rollouts are dropped. None: `num_actors`, the smallest value with which all actors can
+    sample while the learner learns."""
     actor_device: str | None = setting(None, requires={"num_actors": Bounds(gt=0)})
     """Device of the actors: "cpu", "cuda" or "cuda:<i>"; None: the learner's device."""
     algorithm: str = "ppo"
@@ -260,7 +261,7 @@ MIN_RECURSION_LIMIT = 1000
 
 
 def _check_process() -> None:
-    """Raise ConfigError if settings of the process keep trainings from working."""
+    """Raise ConfigError if settings of the process prevent training."""
     if (dtype := torch.get_default_dtype()) != torch.float32:
         raise ConfigError(
             f"torch's default dtype: expected float32, got {str(dtype).removeprefix('torch.')}; call "

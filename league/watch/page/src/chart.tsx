@@ -133,7 +133,7 @@ interface Value {
   from: number;
 }
 
-/** The values at an index; where nothing is pointed at, the last value of every line. */
+/** The values at an index, or the last value of every line if the pointer is not on the chart. */
 function readout({ lines, most }: Props, index: number, last: boolean): Value[] {
   const all = lines
     .filter((line) => !line.faint)

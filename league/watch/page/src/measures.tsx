@@ -29,7 +29,7 @@ export function Measures({ league, metrics, run, signs }: { league: League; metr
       {ratings.length > 0 && (
         <section class="panel" aria-labelledby="ratings">
           <h2 id="ratings">Ratings</h2>
-          <p class="soft">400 points are odds of 10 to 1. The faint lines are the best so far. Shapes and colors are those of the lineage.</p>
+          <p class="soft">A lead of 400 points means odds of 10 to 1. A faint line shows the highest rating of a player so far. The lineage has the same shapes and colors.</p>
           <Ratings ratings={ratings} lineage={league.lineage} signs={signs} />
         </section>
       )}
