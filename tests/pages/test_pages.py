@@ -36,6 +36,7 @@ OTHER_PARITY = {
     "mpe/spaces",
     "tag_continuous_reference",
     "tag_gridworld_reference",
+    "tax_optimum",
 }
 """Tests in tests/parity that are not the oracle test of an environment."""
 FILMED = ("CartPole-v1", "RockPaperScissors-v0")
