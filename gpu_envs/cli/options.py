@@ -21,7 +21,7 @@ from gpu_envs.definition.id_modules import allow_import
 from gpu_envs.definition.registry import canonical_id
 from gpu_envs.errors import ConfigError
 from gpu_envs.utils.settings import check_settings, exact_int, parse_value
-from gpu_envs.utils.suggestions import similar_names
+from gpu_envs.utils.suggestions import abbreviated_names, similar_names
 from gpu_envs.utils.terminal import is_terminal, wrap_lines
 
 T = TypeVar("T")
@@ -182,16 +182,10 @@ def similar_option(word: str, options: Sequence[str]) -> str | None:
     stem, names = word.lstrip("-").replace("_", "-"), [option.lstrip("-") for option in options]
     leaf = stem.rpartition(".")[2]
     leaves = {name.rpartition(".")[2]: name for name in names}
-    for name in names:
-        end = name.rpartition(".")[2]
-        parts, short = end.split("-"), leaf.split("-")
-        initials = "".join(part[:1] for part in parts) == leaf
-        prefixes = len(parts) == len(short) and all(map(str.startswith, parts, short))
-        if len(leaf) > 1 and (initials or prefixes):
-            return f"--{name}"
-    if len(leaf) < 3:  # almost any name would be similar
+    matches = abbreviated_names(stem, names)
+    if not matches and len(leaf) < 3:  # almost any name would be similar
         return None
-    matches = similar_names(stem, names) or [leaves[match] for match in similar_names(leaf, leaves)]
+    matches = matches or similar_names(stem, names) or [leaves[match] for match in similar_names(leaf, leaves)]
     return f"--{matches[0]}" if matches else None
 
 

@@ -9,25 +9,52 @@ from gpu_envs.errors import format_names, shown
 
 CUTOFF = 0.7
 """Lowest similarity of names in the measure of difflib."""
+PREFIX = 4
+"""Least number of letters of a name for which a known name that begins with it is similar."""
 
 
 def similar_names(name: object, candidates: Collection[str], limit: int = 1) -> list[str]:
     """Return the known names that are similar to a name, the most similar first.
 
-    Names are similar without case: those that are equal, then those that have all words of the name, then those that
-    differ in few letters, then those whose words the name has.
+    Names are similar without case: those that are equal or abbreviated, then those that have all words of the name,
+    then those that differ in few letters, then those that begin with the name, then those whose words the name has.
     """
     lowered = (name if isinstance(name, str) else shown(name)).lower()
     folded = {candidate.lower(): candidate for candidate in candidates}
     words = _words(lowered)
     longer = [candidate for candidate in folded if words and words <= _words(candidate)]
     shorter = [candidate for candidate in folded if _words(candidate) and _words(candidate) <= words]
+    stem = _letters(lowered)
+    begun = [candidate for candidate in folded if len(stem) >= PREFIX and _letters(candidate).startswith(stem)]
     matches = [candidate for candidate in candidates if candidate.lower() == lowered]
-    for names, cutoff in ((longer, 0.0), (folded, CUTOFF), (shorter, 0.0)):
+    matches += abbreviated_names(lowered, candidates)
+    for names, cutoff in ((longer, 0.0), (folded, CUTOFF), (begun, 0.0), (shorter, 0.0)):
         matches += [
             folded[candidate] for candidate in difflib.get_close_matches(lowered, names, n=limit, cutoff=cutoff)
         ]
     return list(dict.fromkeys(matches))[:limit]
+
+
+def abbreviated_names(name: str, candidates: Collection[str]) -> list[str]:
+    """Return the known names whose last part, after a dot, a name abbreviates: "lr" and "learn_rate" learning_rate."""
+    leaf = _leaf(name)
+    names = []
+    for candidate in candidates:
+        parts, short = _leaf(candidate).split("_"), leaf.split("_")
+        is_initials = "".join(part[:1] for part in parts) == leaf
+        is_beginnings = len(parts) == len(short) and all(map(str.startswith, parts, short))
+        if len(leaf) > 1 and (is_initials or is_beginnings):
+            names.append(candidate)
+    return names
+
+
+def _leaf(name: str) -> str:
+    return name.lower().rpartition(".")[2].replace("-", "_")
+
+
+def _letters(name: str) -> str:
+    """Return the letters and digits of a name."""
+    return re.sub(r"[^a-z0-9]", "", name.lower())
 
 
 def _words(name: str) -> set[str]:

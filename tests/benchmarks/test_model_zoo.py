@@ -86,5 +86,5 @@ def test_models_that_are_too_large_or_unknown_are_refused(tmp_path, monkeypatch)
     model_zoo.put("x", saved, {"command": "two"})
     assert model_zoo.about("x") == {"command": "two"}
     assert json.loads((checkpoint.zoo_folder("x") / "about.json").read_text()) == {"command": "two"}
-    with pytest.raises(ConfigError, match="model zoo: expected one of x, got 'y'"):
+    with pytest.raises(ConfigError, match="no model in the zoo named 'y'; expected one of x"):
         model_zoo.load("y")

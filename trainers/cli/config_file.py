@@ -31,7 +31,10 @@ from gpu_envs.definition.id_modules import allow_import, split_id
 from gpu_envs.definition.registry import find
 from gpu_envs.errors import ConfigError
 from gpu_envs.utils.settings import bounds_of, build_config, is_name
+from gpu_envs.utils.suggestions import abbreviated_names, similar_names
 from gpu_envs.utils.terminal import shell_command
+from trainers.algorithms import algorithm_specs
+from trainers.config.train_config import TrainConfig
 from trainers.storage.config_yaml import read_config
 
 T = TypeVar("T")
@@ -82,7 +85,9 @@ class ConfigFile:
             ConfigError: The file is invalid, or names a module without --allow-import, or --resume is given too.
         """
         words = split_command_line(kind, argv)
-        name = words.last("config")
+        name, file = words.last("config"), words.positional or ""
+        if file.endswith((".yaml", ".yml")):
+            raise ConfigError(f"{command}: expected an environment, got the file {file}; did you mean --config {file}?")
         if name is None:
             return cls(command)
         if words.last("resume") is not None:
@@ -121,6 +126,8 @@ class ConfigFile:
             ConfigError: The file has an unknown setting, or a value of the wrong kind.
         """
         typed = split_command_line(kind, argv)
+        if not typed.help:
+            _check_overrides(kind, self.command, typed.values)
         head = typed.argv[: typed.positional is not None]  # first: a list of words would consume it
         words = split_command_line(kind, [*head, *self._options(kind), *typed.argv[len(head) :]])
         env_id = self.get("env_id")
@@ -223,6 +230,32 @@ class ConfigFile:
         if not isinstance(value, Mapping):
             raise ConfigError(f"{self.path}: {label}: expected a mapping of names to values, got {value!r:.80}")
         return {str(name): entry for name, entry in value.items()}
+
+
+def _check_overrides(kind: type[Any], command: str, options: Collection[str]) -> None:
+    """Raise an error about an option that only --train-overrides of this command sets.
+
+    Args:
+        kind: Dataclass of all options.
+        command: Command after "gpu-envs".
+        options: Names of the options that are given.
+    """
+    own = get_type_hints(kind)
+    if "train_overrides" not in own:
+        return
+    learner = (f"learner.{field.name}" for field in dataclasses.fields(algorithm_specs.find("ppo").config_type))
+    settings = [*learner, *(field.name for field in dataclasses.fields(TrainConfig))]
+    if "steps" in own:  # of leagues, which train that long per iteration
+        settings.remove("total_steps")
+    for name in options:
+        is_setting = name == "steps" or name in settings or name.startswith("learner.")
+        if name not in own and (is_setting or (abbreviated_names(name, settings) and not similar_names(name, own))):
+            nearest = (similar_names(name, settings) or [name])[0]
+            option = f"--{name.replace('_', '-')}"
+            raise ConfigError(
+                f"{command}: {option} is a training setting, expected in --train-overrides; "
+                f"did you mean --train-overrides {nearest}=VALUE?"
+            )
 
 
 def env_settings(env_id: str, env: Mapping[str, Any]) -> dict[str, Any]:

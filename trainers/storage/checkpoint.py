@@ -29,6 +29,7 @@ from torch import Tensor
 from gpu_envs.errors import CheckpointError, ConfigError
 from gpu_envs.utils.paths import LONGEST
 from gpu_envs.utils.settings import setting
+from gpu_envs.utils.suggestions import similar_names
 from gpu_envs.utils.summaries import Summarized, Summary
 from gpu_envs.utils.terminal import shell_command
 from trainers.base.serialization import (
@@ -395,7 +396,9 @@ def zoo_names() -> list[str]:
 def zoo_folder(name: str) -> Path:
     """Return the folder of an entry of the model zoo; raise ConfigError for an unknown name."""
     if name not in zoo_names():
-        raise ConfigError(f"model zoo: expected one of {', '.join(zoo_names())}, got {name!r}")
+        near = similar_names(name, zoo_names())
+        hint = f"did you mean {ZOO}{near[0]}?" if near else f"expected one of {', '.join(zoo_names())}"
+        raise ConfigError(f"no model in the zoo named {name!r}; {hint}")
     return ZOO_FOLDER / name
 
 

@@ -8,6 +8,7 @@ import gymnasium
 import pytest
 
 import gpu_envs
+from gpu_envs.cli import dispatch
 from gpu_envs.definition import registry
 from gpu_envs.errors import ConfigError, GpuEnvsError, UnexpectedArgumentError
 from gpu_envs.utils.suggestions import similar_names
@@ -113,6 +114,26 @@ def test_part_of_a_name_is_answered_by_the_whole_one(call, words):
     with pytest.raises(GpuEnvsError) as caught:
         call()
     assert words in str(caught.value)
+
+
+@pytest.mark.parametrize(
+    ("line", "words"),
+    [
+        ("train Leduc", "no environment named 'Leduc'; did you mean LeducPoker-v0?"),
+        ("eval zoo:simpletag", "no model in the zoo named 'simpletag'; did you mean zoo:simple-tag-ppo?"),
+        ("train run.yaml", "expected an environment, got the file run.yaml; did you mean --config run.yaml?"),
+        ("tune CartPole-v1 --learner.lr 1e-3", "did you mean --train-overrides learner.learning_rate=VALUE?"),
+        ("tune CartPole-v1 --train-overrides learner.lr=1e-3", "did you mean learner.learning_rate?"),
+        ("tune CartPole-v1 --lr 1e-3", "did you mean --train-overrides learner.learning_rate=VALUE?"),
+        ("tune CartPole-v1 --schedule asha", "did you mean --scheduler?"),
+        ("league train KuhnPoker-v0 --steps 9", "did you mean --train-overrides total_steps=VALUE?"),
+        ("league train KuhnPoker-v0 --num-envs 9", "did you mean --train-overrides num_envs=VALUE?"),
+        ("league train KuhnPoker-v0 --algorithm alphastar --total-steps 9", "did you mean --steps?"),
+    ],
+)
+def test_option_id_or_model_that_is_meant_is_named(line, words, capsys):
+    assert dispatch.main(line.split()) == 2
+    assert words in capsys.readouterr().err
 
 
 def test_unknown_key_of_a_file_is_answered_by_a_similar_one(tmp_path):

@@ -151,7 +151,7 @@ def test_error_of_the_command_line_does_not_name_the_file(file, capsys):
 
 
 def test_missing_file_and_resume_with_a_file_are_refused(tmp_path, file, capsys):
-    assert "No such file or directory" in refused(capsys, "train", "--config", tmp_path / "none.yaml")
+    assert "none.yaml: this file is missing" in refused(capsys, "train", "--config", tmp_path / "none.yaml")
     assert refused(capsys, "train", "--config", file, "--resume", tmp_path).startswith("--config: expected a new run")
     (tmp_path / "b.yaml").write_text("seed: 1")
     assert "expected an environment, got none" in refused(capsys, "train", "--config", tmp_path / "b.yaml")

@@ -48,7 +48,7 @@ def test_settings_of_the_checkpoint_are_used_and_printed(capsys, tmp_path, monke
     ("line", "error", "words"),
     [
         (f"SimpleTag-v0 --checkpoint {MODEL}", CheckpointError, "env_id: expected SimpleTag-v0, got CartPole-v1"),
-        ("CartPole-v1 --checkpoint zoo:none", ConfigError, "model zoo: expected one of"),
+        ("CartPole-v1 --checkpoint zoo:none", ConfigError, "no model in the zoo named 'none'; expected one of"),
         ("CartPole-v1 --checkpoint nowhere", CheckpointError, "nowhere"),
         ("CartPole-v1 --trails -1", ConfigError, r"--trails: expected an int in \[0, 2147483647\], or None, got -1"),
         (

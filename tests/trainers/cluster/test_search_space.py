@@ -80,6 +80,7 @@ def test_invalid_search_spaces_are_refused(text, line):
             ["learner.entrop=uniform(0,1)"],
             "no setting named 'learner.entrop'; did you mean learner.entropy_coef",
         ),
+        (["learner.lr=uniform(0,1)"], "no setting named 'learner.lr'; did you mean learner.learning_rate?"),
         (["num_env=choice(8)"], "no setting named 'num_env'; did you mean num_envs?"),
         (["device=choice(cpu)"], "no setting named 'device'; expected one of num_envs, seed, sharing, learner.NAME"),
         (["learner.gamma=uniform(0.9,1.1)"], r"learner.gamma: expected a finite number in \[0, 1\], got 1.1"),
