@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 import shlex
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
@@ -100,15 +101,20 @@ def missing_extra(error: ModuleNotFoundError, module: str, libraries: tuple[str,
 def packages(extra: str) -> str:
     """Return the arguments of ``pip install`` for an extra of this project.
 
-    They name its packages, as in ``'stable-baselines3>=2.9'``: that works for a clone and for an installed release,
-    whose extras have different names. Installed packages are left out, unless all of them are installed.
+    Of an editable installation it is the extra of the clone, as in ``-e '.[sb3]'``, with the path of the clone where
+    that is not the working directory. Of another installation it is the packages of the extra, as in
+    ``'stable-baselines3>=2.9'``: these do not depend on the name of the release. Installed packages are left out,
+    unless all of them are installed.
     """
     from importlib import metadata  # takes long, and only errors need it
 
     try:
         lines = metadata.requires("gpu-envs") or []
     except metadata.PackageNotFoundError:  # a clone on the path that was not installed
-        return f"'.[{extra}]' in the clone"
+        return f"-e '.[{extra}]' in the clone"
+    if clone := _editable_folder():
+        folder = "." if Path.cwd() == clone else clone
+        return f"-e {shlex.quote(f'{folder}[{extra}]')}"
     required, extras = dict[str, str](), [extra]
     for name in extras:
         for line in lines:
@@ -121,9 +127,22 @@ def packages(extra: str) -> str:
             else:
                 required[package] = shlex.quote(requirement.strip())
     if not required:  # an extra that is newer than the installation
-        return f"'.[{extra}]' in the clone"
+        return f"-e '.[{extra}]' in the clone"
     missing = [text for package, text in required.items() if not any(metadata.distributions(name=package))]
     return " ".join(missing or required.values())
+
+
+def _editable_folder() -> Path | None:
+    """Return the folder of an editable installation of this project (PEP 610); None for another installation."""
+    import json
+    from importlib import metadata
+    from urllib.parse import urlsplit
+    from urllib.request import url2pathname
+
+    source = json.loads(metadata.distribution("gpu-envs").read_text("direct_url.json") or "{}")
+    if not source.get("dir_info", {}).get("editable"):
+        return None
+    return Path(url2pathname(urlsplit(source["url"]).path))
 
 
 def format_names(names: Iterable[object]) -> str:

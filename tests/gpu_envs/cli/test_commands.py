@@ -287,7 +287,7 @@ def test_missing_extra_prints_what_to_install(capsys, monkeypatch):
     line = refused(
         capsys, "render", "SimpleTag-v0", "--steps", "1", "--size", "8", "--output", "x.mp4", "--device", "cpu"
     )
-    assert re.search("pip install .*'imageio>=", line)
+    assert re.search(r"pip install .*('imageio>=|\[train\])", line)
 
 
 def imported_by(*words):

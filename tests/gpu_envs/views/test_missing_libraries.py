@@ -1,6 +1,7 @@
 """Views of libraries that are not installed report in one line what to install."""
 
 import importlib
+import json
 import subprocess
 import sys
 from importlib import metadata
@@ -14,11 +15,15 @@ from gpu_envs.views.skrl import make_skrl
 @pytest.mark.parametrize(
     ("library", "view", "words"),
     [
-        ("stable_baselines3", "sb3", r"views\.sb3 needs stable_baselines3: pip install 'stable-baselines3>=2\.9'$"),
+        (
+            "stable_baselines3",
+            "sb3",
+            r"views\.sb3 needs stable_baselines3: pip install .*('stable-baselines3>=2\.9|\[sb3\])'$",
+        ),
         (
             "torchrl",
             "torchrl",
-            r"views\.torchrl needs (tensordict|torchrl): pip install .*'torchrl>=0\.11'$",
+            r"views\.torchrl needs (tensordict|torchrl): pip install .*('torchrl>=0\.11|\[torchrl\])'$",
         ),
         (
             "benchmarl",
@@ -58,7 +63,7 @@ print(*sorted(refused))
 
 def test_skrl_is_imported_only_to_wrap(monkeypatch):
     monkeypatch.setitem(sys.modules, "skrl", None)
-    with pytest.raises(MissingExtraError, match=r"views\.skrl needs skrl: pip install 'skrl>=2\.1'$"):
+    with pytest.raises(MissingExtraError, match=r"views\.skrl needs skrl: pip install .*('skrl>=2\.1|\[skrl\])'$"):
         make_skrl("SimpleTag-v0", device="cpu")
 
 
@@ -71,6 +76,18 @@ def test_missing_dependency_of_a_library_keeps_its_error():
     )
 
 
+def installed_from(monkeypatch, source):
+    """Pretend that the project was installed from a source as PEP 610 records it; None: from an index."""
+
+    class Distribution:
+        requires = ('stable-baselines3>=2.9; extra == "sb3"',)
+
+        def read_text(self, name):
+            return json.dumps(source) if source and name == "direct_url.json" else None
+
+    monkeypatch.setattr(metadata, "distribution", {"gpu-envs": Distribution()}.get)
+
+
 def test_hint_names_the_packages_of_an_extra_and_of_those_in_it(monkeypatch):
     lines = [
         "numpy>=1.26",
@@ -81,6 +98,7 @@ def test_hint_names_the_packages_of_an_extra_and_of_those_in_it(monkeypatch):
         "other>=1; extra == 'other'",
     ]
     monkeypatch.setattr(metadata, "requires", {"gpu-envs": lines}.get)
+    installed_from(monkeypatch, None)
     assert packages("league") == "'pretended-tool[fast,small]>=2'"
     monkeypatch.setattr(metadata, "distributions", lambda name: [])
     assert packages("league") == "'scipy>=1.13' 'pretended-tool[fast,small]>=2' 'numpy<9'"
@@ -93,7 +111,18 @@ def test_hint_of_a_clone_that_is_not_installed_names_the_clone(monkeypatch):
         raise metadata.PackageNotFoundError(name)
 
     monkeypatch.setattr(metadata, "requires", requires)
-    assert packages("sb3") == "'.[sb3]' in the clone"
+    assert packages("sb3") == "-e '.[sb3]' in the clone"
+
+
+def test_hint_of_an_editable_installation_names_the_extra_of_the_clone(monkeypatch, tmp_path):
+    clone = tmp_path / "my clone"
+    clone.mkdir()
+    installed_from(monkeypatch, {"url": clone.as_uri(), "dir_info": {"editable": True}})
+    assert packages("sb3") == f"-e '{clone}[sb3]'"
+    monkeypatch.chdir(clone)
+    assert packages("sb3") == "-e '.[sb3]'"
+    installed_from(monkeypatch, {"url": clone.as_uri(), "dir_info": {}})
+    assert packages("sb3") == "'stable-baselines3>=2.9'"
 
 
 @pytest.mark.slow

@@ -157,5 +157,5 @@ def test_film_refuses_bad_arguments(arguments, message):
 
 def test_film_without_imageio_names_the_extra(monkeypatch):
     monkeypatch.setitem(sys.modules, "imageio", None)
-    with pytest.raises(MissingExtraError, match=r"pip install .*'imageio>="):
+    with pytest.raises(MissingExtraError, match=r"pip install .*('imageio>=|\[train\])"):
         gpu_envs.make("SimpleTag-v0", 1, "cpu").video(1)

@@ -15,4 +15,6 @@ def test_missing_scipy_names_the_extra():
     )
     done = subprocess.run([sys.executable, "-c", code], check=False, capture_output=True, text=True)
     assert done.returncode == 2
-    assert re.fullmatch(r"gpu-envs: error: leagues need scipy: pip install .*'scipy>=[\d.]+'.*\n", done.stderr)
+    assert re.fullmatch(
+        r"gpu-envs: error: leagues need scipy: pip install .*('scipy>=[\d.]+'|\[league\]).*\n", done.stderr
+    )

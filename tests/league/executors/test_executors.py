@@ -180,5 +180,7 @@ def test_numbers_of_workers_are_checked():
 def test_without_ray_the_extra_is_named():
     from league.executors.ray import RayExecutor
 
-    with pytest.raises(MissingExtraError, match=r"^RayExecutor needs ray: pip install 'ray\[.*\]>=[\d.]+'$"):
+    with pytest.raises(
+        MissingExtraError, match=r"^RayExecutor needs ray: pip install .*('ray\[.*\]>=[\d.]+|\[ray\])'$"
+    ):
         RayExecutor()

@@ -30,7 +30,9 @@ def test_workers_with_different_gpus_are_not_restarted(monkeypatch, tmp_path):
 def test_missing_ray_names_the_packages(monkeypatch, tmp_path):
     monkeypatch.setitem(sys.modules, "ray", None)
     monkeypatch.chdir(tmp_path)
-    with pytest.raises(MissingExtraError, match=r"gpu-envs train --num-workers needs ray: pip install 'ray\["):
+    with pytest.raises(
+        MissingExtraError, match=r"gpu-envs train --num-workers needs ray: pip install .*('ray\[|\[ray\])"
+    ):
         train_command(["CartPole-v1", "--device", "cpu", "--num-workers", "2"])
     assert not any(tmp_path.iterdir())
 
