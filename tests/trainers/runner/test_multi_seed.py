@@ -210,7 +210,9 @@ def test_diverged_run_does_not_end_the_others(tmp_path, monkeypatch):
     monkeypatch.setattr(Trainer, "iterate", fail)
     with pytest.raises(DivergedError, match=r"^seed 1: iteration 2: policy_loss is nan; the other runs are complete$"):
         seeds_of(tmp_path, 4).run()
-    assert [run["seed"] for run in json.loads((tmp_path / "summary.json").read_text())["runs"]] == [0, 2]
+    runs = json.loads((tmp_path / "summary.json").read_text())["runs"]
+    assert [run["seed"] for run in runs] == [0, 2]
+    assert [run["reached_goal"] for run in runs] == [None, None]  # none has a goal
     assert not is_held(tmp_path / "seed-1")
 
 
