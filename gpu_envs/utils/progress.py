@@ -71,7 +71,7 @@ class ProgressBar:
         from rich.console import Console
         from rich.constrain import Constrain
         from rich.live import Live
-        from rich.progress import BarColumn, Progress, ProgressColumn, TextColumn, TimeRemainingColumn
+        from rich.progress import BarColumn, Progress, ProgressColumn, TextColumn
         from rich.table import Column
 
         console = Console(file=self.file)
@@ -79,7 +79,7 @@ class ProgressBar:
             TextColumn("{task.percentage:>3.0f}%", table_column=Column(no_wrap=True)),
             BarColumn(40 if console.width >= WIDE else 10),
             TextColumn("{task.fields[count]}", markup=False, table_column=Column(no_wrap=True)),
-            TimeRemainingColumn(table_column=Column(no_wrap=True)),
+            _eta_column(Column(no_wrap=True)),
             _words_column(Column(no_wrap=True, ratio=1)),
         ]
         if console.width < NARROW:
@@ -94,6 +94,18 @@ class ProgressBar:
             refresh_per_second=10,
         )
         self._live.start()
+
+
+def _eta_column(table_column: Any) -> Any:
+    """Return a column with the remaining time of a task."""
+    from rich.progress import TimeRemainingColumn
+    from rich.text import Text
+
+    class Eta(TimeRemainingColumn):
+        def render(self, task: Any) -> Any:
+            return Text("ETA ") + super().render(task)
+
+    return Eta(table_column=table_column)
 
 
 def _words_column(table_column: Any) -> Any:

@@ -88,12 +88,16 @@ def _wrap(line: str, width: int, indent: int) -> list[str]:
 def short_number(value: float, digits: int = 3) -> str:
     """Return a number for people, rounded to significant digits, with a decimal prefix such as 166k.
 
-    Whole numbers below 10,000 are exact. Numbers below 1 have no prefix: 0.00012083 is 0.000121.
+    Whole numbers below 10,000 are exact, others are rounded: 1283.4 is 1,280. Numbers below 1 have no prefix:
+    0.00012083 is 0.000121.
     """
     if not math.isfinite(value):
         return str(value)
     if abs(value) < 10_000:
-        return f"{int(value):,}" if value == int(value) else f"{value:.{digits}g}"
+        text = f"{value:.{digits}g}"
+        if abs(value) >= 1_000:  # "g" writes 1.28e+03
+            text = f"{float(text):,.0f}"
+        return f"{int(value):,}" if value == int(value) else text
     for size, unit in _UNITS:
         text = f"{value / size:.{digits}g}"
         if abs(float(text)) >= 1:

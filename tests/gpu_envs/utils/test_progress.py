@@ -54,7 +54,7 @@ def test_bar_cuts_its_text_before_the_percentage_the_amount_and_the_remaining_ti
     lines = re.sub(r"\x1b\[[0-9;?]*[A-Za-z]", "", file.getvalue()).replace("\r", "\n").splitlines()
     assert max(map(len, lines)) <= width - MARGIN
     last = [line for line in lines if line.strip()][-1]
-    assert re.match(r"  8% ([━╸╺]+ )?1\.51M/20M steps -:--:-- 166k", last)
+    assert re.match(r"  8% ([━╸╺]+ )?1\.51M/20M steps ETA -:--:-- 166k", last)
     assert last.rstrip().endswith(" …" if width < 160 else "0.25"), "a number is cut"
 
 
