@@ -19,9 +19,9 @@ def commands() -> dict[str, EntryPoint]:
 
 
 def help_text(name: str, *words: str) -> str:
-    """Return the output of ``gpu-envs NAME WORDS --help``."""
+    """Return the output of ``gpu-envs NAME WORDS --help-all``, or of ``--help`` of a group of commands."""
     output = io.StringIO()
     plain = {"COLUMNS": "100", "NO_COLOR": "1", "TERM": "dumb"}
     with mock.patch.dict(os.environ, plain), contextlib.redirect_stdout(output), contextlib.suppress(SystemExit):
-        commands()[name].load()([*words, "--help"])
+        commands()[name].load()([*words, "--help-all"])
     return "\n".join(line.rstrip() for line in output.getvalue().splitlines())

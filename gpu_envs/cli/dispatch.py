@@ -86,7 +86,7 @@ def main(argv: list[str] | None = None) -> int:
 def run_command(args: list[str]) -> int:
     """Run the command that the words name, and return its exit code; errors are raised."""
     commands = {entry.name: entry for entry in entry_points(group=GROUP)}
-    if not args or args[0] in ("-h", "--help"):
+    if not args or args[0] in ("-h", "--help", "--help-all"):
         print(wrap_lines(_usage(commands), shutil.get_terminal_size().columns))
         return 0 if args else 2
     name, *arguments = args

@@ -17,6 +17,7 @@ import tyro
 from tyro.conf import Positional, Suppress, UseAppendAction, arg
 from tyro.constructors import ConstructorRegistry, PrimitiveConstructorSpec, PrimitiveTypeInfo
 
+from gpu_envs.cli.help_texts import first_options, write_texts
 from gpu_envs.definition.id_modules import allow_import
 from gpu_envs.definition.registry import canonical_id
 from gpu_envs.errors import ConfigError
@@ -100,7 +101,8 @@ def _int_rule(info: PrimitiveTypeInfo) -> PrimitiveConstructorSpec[int] | None:
 def parse(kind: type[T], command: str, argv: Sequence[str], default: T | None = None) -> T:
     """Parse a command line into a dataclass of options and import the modules that it names.
 
-    Print the help and exit if the command line asks for it.
+    Print the help and exit if the command line asks for it. The help of a dataclass with an attribute FIRST_OPTIONS has
+    these options only; with --help-all it has all.
 
     Args:
         kind: Dataclass of the options. Their help is the docstrings of the fields.
@@ -112,15 +114,23 @@ def parse(kind: type[T], command: str, argv: Sequence[str], default: T | None = 
         ConfigError: A wrong option or value; the message is one line.
         UnknownEnvironmentError: An unknown environment or module.
     """
+    words = split_command_line(kind, argv)
+    shown, end = kind, ""
+    if words.help:
+        write_texts(kind, words.positional)
+        if (first := getattr(kind, "FIRST_OPTIONS", ())) and "--help-all" not in argv:
+            shown, default = first_options(kind, first, kind() if default is None else default), None
+            end = f"The other options: gpu-envs {command} --help-all\n"
+        argv = ["--help"]
     errors, printed = io.StringIO(), _Help()
     defaults: dict[str, Any] = {} if default is None else {"default": default}
     try:
         with contextlib.redirect_stderr(errors), contextlib.redirect_stdout(printed), _RULES:
-            options = tyro.cli(kind, prog=f"gpu-envs {command}", args=list(argv), **defaults)
+            options = tyro.cli(shown, prog=f"gpu-envs {command}", args=list(argv), **defaults)
     except SystemExit as stop:
         if not stop.code:
             width = shutil.get_terminal_size().columns
-            print(wrap_lines(printed.getvalue(), width), end="")
+            print(wrap_lines(printed.getvalue(), width), end=end)
             raise
         message = _message(errors.getvalue(), sorted(_options_of(kind)))
         see = " See" if message.endswith("?") else "; see"
@@ -241,7 +251,7 @@ def split_command_line(kind: type[Any], argv: Sequence[str]) -> CommandLine:
         remaining.append(word)
         option, equals, value = word.partition("=")
         name = option.lstrip("-").replace("-", "_")
-        asks_help |= word in ("-h", "--help")
+        asks_help |= word in ("-h", "--help", "--help-all")
         if equals:
             values.setdefault(name, []).append(value)
         elif name in tuples or name in lists:
@@ -256,7 +266,7 @@ def split_command_line(kind: type[Any], argv: Sequence[str]) -> CommandLine:
 
 def _option_names(kind: type[Any], prefix: str) -> tuple[set[str], set[str], set[str]]:
     """Return the names of options without a value, of those with several numbers, and of those with several words."""
-    flags, tuples, lists = {"help"} if not prefix else set[str](), set[str](), set[str]()
+    flags, tuples, lists = {"help", "help_all"} if not prefix else set[str](), set[str](), set[str]()
     for name, hint in get_type_hints(kind, include_extras=True).items():  # repeated options are no plain tuples
         if hint is bool:
             head, _, tail = f"{prefix}{name}".rpartition(".")

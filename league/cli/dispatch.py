@@ -27,7 +27,7 @@ COMMANDS = {"train": "train", "resume": "train", "report": "results", "render": 
 
 def league_command(argv: list[str]) -> int:
     """Train populations of policies; report on runs and render them."""
-    if not argv or argv[0] in ("-h", "--help"):
+    if not argv or argv[0] in ("-h", "--help", "--help-all"):
         print(USAGE)
         return 0 if argv else 2
     name, *arguments = argv

@@ -99,7 +99,7 @@ class ExperimentNewOptions:
 
 def experiment_command(argv: list[str]) -> int:
     """Compare algorithms on tasks with several seeds."""
-    if not argv or argv[0] in ("-h", "--help"):
+    if not argv or argv[0] in ("-h", "--help", "--help-all"):
         print(USAGE)
         return 0 if argv else 2
     commands: dict[str, Callable[[list[str]], int]] = {"new": _new, "run": _run, "status": _status, "report": _report}

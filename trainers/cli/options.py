@@ -52,6 +52,13 @@ class TrainOptions(ConfigFileOptions, TrainConfig):
     Example: gpu-envs train SimpleTag-v0 --total-steps 2000000 --learner.learning-rate 3e-4
     """
 
+    # options of a short help, without an annotation, which would make this one of them
+    FIRST_OPTIONS = (
+        "env_id", "num_envs", "total_steps", "seed", "device", "eval_episodes", "logger", "init_from", "algorithm",
+        "config", "env_arg", "run_dir", "resume", "num_seeds", "video", "learner.network", "learner.hidden_sizes",
+        "learner.rollout_length", "learner.gamma", "learner.learning_rate", "learner.entropy_coef",
+    )  # fmt: skip
+
     env_id: Annotated[Positional[str], arg(metavar="[ID]", help_behavior_hint="")] = ""
     """Environment id, such as TagContinuous-v0; `gpu-envs list` prints all ids. Not needed with --resume."""
     env: Suppress[dict[str, Any]] = dataclasses.field(default_factory=dict)

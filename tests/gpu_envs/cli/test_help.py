@@ -1,6 +1,7 @@
 """The help of each command states its purpose and shows a valid example."""
 
 import io
+import itertools
 import re
 import shlex
 import tomllib
@@ -39,10 +40,10 @@ def _use_checkout(monkeypatch):
     monkeypatch.setattr(dispatch, "entry_points", lambda group: list(COMMANDS.values()))
 
 
-def help_text(capsys, *argv):
+def help_text(capsys, *argv, option="--help"):
     """Return the output of --help."""
     try:
-        code = dispatch.main([*argv, "--help"])
+        code = dispatch.main([*argv, option])
     except SystemExit as stop:  # of tyro
         code = stop.code or 0
     out, err = capsys.readouterr()
@@ -68,6 +69,41 @@ def test_lines_of_help_end_between_words_at_80_columns(capsys, monkeypatch, comm
     monkeypatch.setenv("COLUMNS", "80")
     text = help_text(capsys, *command.split())
     assert max(map(len, text.splitlines())) <= 80
+
+
+@pytest.mark.parametrize("command", [command for command in EVERY if command not in (*FAMILIES, "experiment")])
+def test_lines_of_help_are_full_and_do_not_end_at_a_hyphen(capsys, monkeypatch, command):
+    monkeypatch.setenv("COLUMNS", "80")
+    lines, count = help_text(capsys, *command.split(), option="--help-all").splitlines(), 0
+    for line, following in itertools.pairwise(lines):
+        assert not re.search(r"\w-$", line.rstrip()), line
+        column = len(following) - len(following.lstrip())
+        if (
+            following.strip()
+            and column >= 8
+            and line[column - 2 : column].isspace()
+            and not line[column:][:1].isspace()
+        ):
+            word = following.split()[0]
+            assert len(line.rstrip()) + len(f" {word}") > 78, f"{line}\n{following}"
+            count += 1
+    assert count > 3, "too few lines were compared"
+
+
+def test_help_has_the_options_that_are_used_first_and_help_all_has_all(capsys):
+    short, long = (help_text(capsys, "train", "CartPole-v1", option=option) for option in ("--help", "--help-all"))
+    options = [set(re.findall(r"^  (--[a-z][\w.-]+)", text, re.MULTILINE)) for text in (short, long)]
+    assert {"--num-envs", "--env-arg", "--learner.learning-rate"} <= options[0] < options[1]
+    assert len(options[0]) == 20
+    assert {"--matmul-precision", "--learner.target-kl"} <= options[1] - options[0]
+    assert short.endswith("The other options: gpu-envs train --help-all\n")
+    assert re.search(r"--num-envs INT[^(]*\(default:\s+\d+\)", short), "the defaults of the preset"
+
+
+def test_help_of_an_environment_lists_its_settings(capsys):
+    text = " ".join(help_text(capsys, "train", "SimpleTag-v0").split())
+    assert re.search(r"Settings of SimpleTag-v0: .*num_good: .*\(default: 1\)", text)
+    assert "num_good: " not in help_text(capsys, "train")
 
 
 def test_help_names_missing_extra_of_command(capsys, monkeypatch):

@@ -126,7 +126,7 @@ def test_help_shows_the_values_of_the_preset(capsys):
         with pytest.raises(SystemExit) as stop:
             train_command(argv)
         assert not stop.value.code
-        assert re.search(rf"--num-envs INT[^(]*\(default: {num_envs}\)", capsys.readouterr().out)
+        assert re.search(rf"--num-envs INT[^(]*\(default:\s+{num_envs}\)", capsys.readouterr().out)
 
 
 def test_missing_extras_keep_exit_code_of_finished_training(tmp_path, monkeypatch, capsys):
