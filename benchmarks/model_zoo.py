@@ -37,13 +37,14 @@ def train(command: str, folder: Path) -> Checkpoint:
     """
     _, *words = shlex.split(command)
     shutil.rmtree(folder, ignore_errors=True)
-    runs = [[*words, "--run-dir", str(folder)]]
+    commands, policies = [[*words, "--run-dir", str(folder)]], folder
     if words[0] == "league":
-        runs.append(["league", "export", str(folder), "--output", str(folder / "policies"), "--all"])
-    for run in runs:
-        if code := run_command(run):
+        policies = folder / "exported"
+        commands.append(["league", "export", str(folder), "--output", str(policies), "--all"])
+    for command_words in commands:
+        if code := run_command(command_words):
             raise SystemExit(code)
-    return checkpoint.load(folder / "policies" if words[0] == "league" else folder)
+    return checkpoint.load(policies)
 
 
 def evaluate(saved: Checkpoint, about: dict[str, Any], seed: int = SEED) -> list[dict[str, Any]]:
