@@ -90,8 +90,11 @@ def algorithms_on(env_id: str) -> dict[str, list[str]]:
     """Return the algorithms with recorded scores in an environment, by name of the experiment."""
     result = {}
     for name in names():
-        tasks = yaml.safe_load((FILES / f"{name}.yaml").read_text(encoding="utf-8"))["tasks"]
-        chosen = [task for task, about in tasks.items() if about["settings"]["env_id"] == env_id]
+        file = yaml.safe_load((FILES / f"{name}.yaml").read_text(encoding="utf-8"))
+        shared = file.get("settings", {})
+        chosen = [
+            task for task, about in file["tasks"].items() if {**shared, **about.get("settings", {})}["env_id"] == env_id
+        ]
         algorithms = dict.fromkeys(row["algorithm"] for row in evaluations(name) if row["task"] in chosen)
         if algorithms:
             result[name] = list(algorithms)
@@ -107,15 +110,20 @@ def section(name: str, figures: Path) -> str:
     """
     grid = Grid.read(FILES / f"{name}.yaml")
     with tempfile.TemporaryDirectory() as folder:
-        report = ExperimentReport(grid, frame_of(evaluations(name)), Path(folder))
+        rows = evaluations(name)
+        trained = {row["task"] for row in rows if row["algorithm"] in grid.algorithms}
+        rows = [row for row in rows if row["task"] in trained]
+        report = ExperimentReport(grid, frame_of(rows), Path(folder))
         report.write()
-        is_complete = any(name in grid.algorithms for name in report.complete())
-        titles = ["aggregate", "tasks"] if is_complete else ["tasks"]
-        pictures = ["aggregate", "curves"] if is_complete else ["curves"]
+        has_aggregate = not set(grid.algorithms).isdisjoint(report.complete())
+        titles = ["aggregate", "tasks"] if has_aggregate else ["tasks"]
+        pictures = ["aggregate", "curves"] if has_aggregate else ["curves"]
         for title in pictures:
             with Image.open(Path(folder) / f"{title}.png") as picture:
                 save_picture(picture, figures / f"{name}_{title}.png")
-    blocks = [_provenance(name, grid)]
+    cells = {(row["task"], row["algorithm"]) for row in rows}
+    missing = [str(cell) for cell in grid.cells if (cell.task, cell.algorithm) not in cells]
+    blocks = [_provenance(name, grid), *([f"Not recorded yet: {', '.join(missing)}."] if missing else [])]
     for title in titles:
         text = texts_of(report.tables[title])
         blocks.append(markdown_of(text[[column for column in COLUMNS if column in text]]))
@@ -144,8 +152,9 @@ def _provenance(name: str, grid: Grid) -> str:
         for run in runs
     )
     return (
-        f"`gpu-envs experiment run benchmarks/experiments/{name}.yaml`: {len(grid.seeds)} seeds; final scores over "
-        f"{protocol.last_episodes:,} episodes of {actions} actions. Recorded at {'; '.join(origins)}."
+        f"`gpu-envs experiment run benchmarks/experiments/{name}.yaml`: {len(grid.seeds)} seeds; final scores of the "
+        f"best checkpoint over {protocol.last_episodes:,} episodes of {actions} actions. Recorded at "
+        f"{'; '.join(origins)}."
     )
 
 
@@ -154,7 +163,8 @@ def zoo() -> str:
     rows = []
     for name in checkpoint.zoo_names():
         about = model_zoo.about(name)
-        actions = f"{about['episodes']:,} episodes of {'the most probable' if about['greedy'] else 'sampled'} actions"
+        protocol = f"{about['episodes']:,} episodes of {'the most probable' if about['greedy'] else 'sampled'} actions"
+        protocol += "".join(f", {setting}={value}" for setting, value in about["env"].items())
         results = []
         for matchup in about["matchups"]:
             sources = matchup["policies"]
@@ -163,7 +173,7 @@ def zoo() -> str:
             if is_alone or len(trained) == len(sources):
                 players = f"only {trained[0]} trained: " if is_alone else ""
                 results.append(players + ", ".join(_results(matchup["results"])))
-        rows.append((f"`{name}`", f"`{about['command']}`", about["commit"], f"{'; '.join(results)} ({actions})"))
+        rows.append((f"`{name}`", f"`{about['command']}`", about["commit"], f"{'; '.join(results)} ({protocol})"))
     return table(("name", "command", "commit", "results"), rows)
 
 

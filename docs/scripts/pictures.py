@@ -36,7 +36,7 @@ _OWN_PLACES = "--sharing agent --total-steps 500000 --learner.learning-rate-fina
 """Agents that do not see each other, but take up places each."""
 _MPE = "--learner.rollout-length 25 --learner.learning-rate 3e-3 --learner.gamma 0.95 --learner.reward-scale 0.1"
 _WORKERS = "--env-arg tax_model=us-federal-single-filer-2018-scaled --anneal energy_cost=[0,0.21,600000]"
-"""The training of docs/learning.md with the federal taxes."""
+"""The training of benchmarks/experiments/economy.yaml with the federal taxes."""
 
 
 @dataclass(frozen=True)

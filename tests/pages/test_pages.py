@@ -37,6 +37,7 @@ OTHER_PARITY = {
     "tag_continuous_reference",
     "tag_gridworld_reference",
     "tax_optimum",
+    "traces",
 }
 """Tests in tests/parity that are not the oracle test of an environment."""
 FILMED = ("CartPole-v1", "RockPaperScissors-v0")

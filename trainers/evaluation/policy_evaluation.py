@@ -6,6 +6,7 @@ opponents. Every environment plays exactly one episode, so that short episodes a
 
 from __future__ import annotations
 
+import itertools
 import math
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -180,7 +181,6 @@ def evaluate_policies(
     engine: str = "auto",
     kernels: KernelPlayers | None = None,
     last_info: Sequence[str] = (),
-    after_step: Callable[[Tensor, Mapping[str, Tensor]], None] | None = None,
     metrics: Mapping[str, EpisodeMetric] = NO_METRICS,
 ) -> EvaluationResult:
     """Play one episode in every environment.
@@ -198,26 +198,24 @@ def evaluate_policies(
         kernels: Kernels of the same environments, kept for several evaluations; None: new ones.
         last_info: Declared results (`EnvDefinition.results`) or entries of ``info`` with a number per agent, (E, A),
             for `EvaluationResult.last_info`. Kernels record declared results; with other entries "auto" is "torch".
-        after_step: Called after every step with the environments whose episode went on until it, (E,) bool, and the
-            `info` of the step; the policies then act between steps.
         metrics: Functions of the episodes by name, for `EvaluationResult.metrics`.
 
     Raises:
-        ConfigError: `engine` is "kernel" with `after_step` or an entry of `last_info` that is no declared result, or
-            unknown; or a metric does not return one number per episode.
+        ConfigError: `engine` is "kernel" with an entry of `last_info` that is no declared result, or unknown; or a
+            metric does not return one number per episode.
         GpuEnvsError: An episode has not ended after `max_steps`.
     """
     declared = core.definition.results
     if metrics:
         last_info = tuple(dict.fromkeys([*last_info, *declared]))
-    in_steps = after_step is not None or not set(last_info) <= set(declared)
+    in_steps = not set(last_info) <= set(declared)
     if in_steps and engine == "kernel":
         raise ConfigError("engine: expected 'auto' or 'torch', which give infos of steps, got 'kernel'")
     kernels = kernels or KernelPlayers(core)
     if not in_steps and kernels.chosen(players, engine):
         played, names = kernels.play(players, seed, greedy, max_steps, finished_so_far), declared
     else:
-        played = _play_in_steps(core, players, seed, greedy, max_steps, finished_so_far, last_info, after_step)
+        played = _play_in_steps(core, players, seed, greedy, max_steps, finished_so_far, last_info)
         names = last_info
     total, died, length = played.episode_return, played.terminated, played.episode_length.amax(1)
     left = played.episode_length < length.unsqueeze(1)
@@ -272,7 +270,6 @@ def _play_in_steps(
     max_steps: int,
     finished_so_far: Callable[[int], None] | None,
     last_info: Sequence[str],
-    after_step: Callable[[Tensor, Mapping[str, Tensor]], None] | None,
 ) -> EpisodeResults:
     """Play one episode in every environment with policies that act between steps, see `evaluate_policies`.
 
@@ -292,8 +289,6 @@ def _play_in_steps(
     interval = 1 if core.device.type == "cpu" else 16  # steps between two host syncs
     for step in range(max_steps):
         obs, reward, terminated, truncated, info = core.step(runner.act(obs, info, greedy))
-        if after_step is not None:
-            after_step(unfinished, info)
         counted = info["valid"] & unfinished.unsqueeze(1)
         done = (terminated | truncated) & counted
         total += reward.masked_fill(~counted, 0.0)
@@ -318,11 +313,7 @@ def _play_in_steps(
     return EpisodeResults(finished, died, total, length, ends)
 
 
-Team = list[str]
-"""Names of policies with a common interest, which are evaluated together."""
-
-
-def teams(core: Core, sides: Mapping[str, Sequence[str]], seed: int) -> list[Team]:
+def teams(core: Core, sides: Mapping[str, Sequence[str]], seed: int) -> list[list[str]]:
     """Group policies that are evaluated together: those with agents in one group, and those with equal rewards.
 
     Two groups have equal rewards if random play gives their agents the same mean return with the same spread.
@@ -339,20 +330,19 @@ def teams(core: Core, sides: Mapping[str, Sequence[str]], seed: int) -> list[Tea
     for name, members in sides.items():
         rows = set(agent_rows_of(core, members))
         groups_of[name] = [group for group, agents in core.groups.items() if rows & set(agents)]
-    result: list[Team] = []
-    for name, own_groups in groups_of.items():
-        near = [
-            team
-            for team in result
-            if any(
-                first == other or (spreads[first][1] > 0 and np.allclose(spreads[first], spreads[other], rtol=1e-5))
-                for teammate in team
-                for first in groups_of[teammate]
-                for other in own_groups
-            )
-        ]
-        result = [team for team in result if team not in near]
-        result.append([teammate for team in near for teammate in team] + [name])
+
+    def are_allies(name: str, teammate: str) -> bool:
+        pairs = itertools.product(groups_of[name], groups_of[teammate])
+        return any(
+            group == other or (spreads[group][1] > 0 and np.allclose(spreads[group], spreads[other], rtol=1e-5))
+            for group, other in pairs
+        )
+
+    result: list[list[str]] = []
+    for name in sides:
+        allied = [team for team in result if any(are_allies(name, teammate) for teammate in team)]
+        result = [team for team in result if team not in allied]
+        result.append([*itertools.chain(*allied), name])
     return result
 
 

@@ -55,7 +55,7 @@ class TrainingEvaluator:
         """
         self.config: TrainConfig = config
         self.sides: Mapping[str, tuple[str, ...]] = sides
-        self.shared: list[str] = _groups_of_several(core, sides)
+        self.shared_groups: list[str] = _shared_groups(core, sides)
         self.factory: CoreFactory = factory
         self.seed: int = seed
         self.results: tuple[str, ...] = tuple(core.definition.results)
@@ -76,7 +76,7 @@ class TrainingEvaluator:
     @property
     def columns(self) -> list[str]:
         """Names of the entries of `scores`."""
-        names = [*self.sides, *self.shared]
+        names = [*self.sides, *self.shared_groups]
         return [*(f"eval/{name}/{metric}" for name in names for metric in self._metrics(())), "eval/score"]
 
     def scores(self, policies: Mapping[str, PolicyProtocol]) -> dict[str, float]:
@@ -88,8 +88,7 @@ class TrainingEvaluator:
         policies have the same entries by the name of the group. "eval/score" is the mean return of the groups, so it
         does not depend on which agents share a policy.
 
-        In a zero-sum game of one group, a policy plays each of its seats in turn, against random policies or those of
-        `config.eval_opponents`. The entries and the score are means over the seats.
+        In a zero-sum game, a policy plays its roles in turn; the entries and the score are means over the roles.
         """
         if self.core is None:
             self.core = make_eval_core(self.config, self.config.eval_episodes, self.config.seed, self.factory)
@@ -102,15 +101,15 @@ class TrainingEvaluator:
         scores: list[float] = []
         for matchup in self.matchups:
             players = {**self.opponents, **{member: policies[name] for member, name in matchup.items()}}
-            agents: dict[str, list[int]] = {}
+            rows_by_name: dict[str, list[int]] = {}
             for member, name in matchup.items():
-                agents.setdefault(name, []).extend(agent_rows_of(self.core, [member]))
-            trained = {row for rows in agents.values() for row in rows}
-            groups = {name: [row for row in rows if row in trained] for name, rows in self.core.groups.items()}
-            agents |= {name: groups[name] for name in self.shared if groups[name]}
+                rows_by_name.setdefault(name, []).extend(agent_rows_of(self.core, [member]))
+            trained_rows = {row for rows in rows_by_name.values() for row in rows}
+            groups = {name: [row for row in rows if row in trained_rows] for name, rows in self.core.groups.items()}
+            rows_by_name |= {name: groups[name] for name in self.shared_groups if groups[name]}
             metrics = {
                 f"eval/{name}/{metric}": function
-                for name, rows in agents.items()
+                for name, rows in rows_by_name.items()
                 for metric, function in self._metrics(rows).items()
             }
             totals = {name: _total_of(rows) for name, rows in groups.items() if rows}
@@ -126,18 +125,26 @@ class TrainingEvaluator:
             for column in metrics:
                 values.setdefault(column, []).append(outcome.metrics[column].mean)
             scores += [outcome.metrics[name].mean for name in totals]
-        means = {column: statistics.fmean(numbers) for column, numbers in values.items()}
+        means = {column: statistics.fmean(values[column]) for column in self.columns if column in values}
         return {**means, "eval/score": statistics.fmean(scores)}
 
     def _matchups(self, core: Core) -> list[dict[str, str]]:
-        """Return the policy of each group or agent that is not an opponent, for all matchups of an evaluation."""
-        if is_single_group_zero_sum(core):
-            names = {row: name for name, members in self.sides.items() for row in agent_rows_of(core, members)}
-            return [{core.possible_agents[row]: name} for row, name in sorted(names.items())]
-        return [
-            {member: name for name in team for member in self.sides[name]}
-            for team in teams(core, self.sides, self.seed)
-        ]
+        """Return the policies that play together in each matchup of an evaluation, by group or agent."""
+        if not are_roles_opponents(core):
+            names = teams(core, self.sides, self.seed)
+            return [{member: name for name in team for member in self.sides[name]} for team in names]
+        matchups = [self._members_in(core, agents) for agents in core.definition.roles.values()]
+        return [matchup for matchup in matchups if matchup]
+
+    def _members_in(self, core: Core, role: Sequence[str]) -> dict[str, str]:
+        """Return the policies of the agents of a role, by group or agent."""
+        role_rows, matchup = set(agent_rows_of(core, role)), dict[str, str]()
+        for name, members in self.sides.items():
+            for member in members:
+                rows = agent_rows_of(core, [member])
+                agents = [core.possible_agents[row] for row in rows if row in role_rows]
+                matchup |= dict.fromkeys([member] if len(agents) == len(rows) else agents, name)
+        return matchup
 
     def _metrics(self, rows: Sequence[int]) -> dict[str, EpisodeMetric]:
         """Return the metrics of the agents in these rows by name."""
@@ -159,15 +166,18 @@ def _total_of(rows: Sequence[int]) -> EpisodeMetric:
     return lambda episodes: episodes.returns[:, rows].sum(1)
 
 
-def is_single_group_zero_sum(core: Core) -> bool:
-    """Return whether the agents of the only group are opponents."""
-    return core.definition.zero_sum and len(core.groups) == 1
+def are_roles_opponents(core: Core) -> bool:
+    """Return whether the roles of an environment are the opponents of a zero-sum game."""
+    return core.definition.zero_sum and len(core.definition.roles) > 1
 
 
-def _groups_of_several(core: Core, sides: Mapping[str, tuple[str, ...]]) -> list[str]:
+def _shared_groups(core: Core, sides: Mapping[str, tuple[str, ...]]) -> list[str]:
     """Return the groups of teammates that several policies control."""
-    if is_single_group_zero_sum(core):
-        return []
     owners = {row: name for name, members in sides.items() for row in agent_rows_of(core, members)}
-    several = [name for name, rows in core.groups.items() if len({owners.get(row) for row in rows}) > 1]
-    return [name for name in several if name not in sides]
+    roles = [set(agent_rows_of(core, role)) for role in core.definition.roles.values()]
+    groups = []
+    for group, rows in core.groups.items():
+        is_team = not are_roles_opponents(core) or any(role.issuperset(rows) for role in roles)
+        if is_team and group not in sides and len({owners[row] for row in rows if row in owners}) > 1:
+            groups.append(group)
+    return groups

@@ -4,7 +4,9 @@ import pytest
 
 from trainers.config.train_config import TrainConfig, make_train_core, members_by_policy
 from trainers.runner import training_evaluator
+from trainers.runner.trainer import Trainer
 from trainers.runner.training_evaluator import TrainingEvaluator
+from trainers.storage.learning_curves import read_rows
 
 
 def scores_of(env_id, sharing, env=None):
@@ -27,20 +29,35 @@ def test_score_of_a_team_does_not_depend_on_which_agents_share_a_policy():
     assert sum(returns) == pytest.approx(shared["eval/score"], rel=1e-6)
 
 
-@pytest.mark.parametrize("sharing", ["agent", "group"])
-def test_seats_of_a_zero_sum_game_are_evaluated_one_after_the_other(sharing, monkeypatch):
+@pytest.mark.parametrize(
+    ("env_id", "sharing", "matchups"),
+    [
+        ("KuhnPoker-v0", "agent", [{"player_0"}, {"player_1"}]),
+        ("KuhnPoker-v0", "group", [{"player_0"}, {"player_1"}]),
+        ("DarkHex-v0", "group", [{"black"}, {"white"}]),
+        ("DarkHex-v0", "all", [{"black"}, {"white"}]),
+    ],
+)
+def test_roles_of_a_zero_sum_game_are_evaluated_one_after_the_other(env_id, sharing, matchups, monkeypatch):
     """Otherwise the score of self-play would be 0, however strong the policy."""
-    played, original = [], training_evaluator.evaluate_policies
+    players, evaluate = [], training_evaluator.evaluate_policies
 
-    def watched(core, players, **options):
-        played.append(set(players))
-        return original(core, players, **options)
+    def record(core, policies, **options):
+        players.append(set(policies))
+        return evaluate(core, policies, **options)
 
-    monkeypatch.setattr(training_evaluator, "evaluate_policies", watched)
-    row = scores_of("KuhnPoker-v0", sharing)
-    assert played == [{"player_0"}, {"player_1"}]
+    monkeypatch.setattr(training_evaluator, "evaluate_policies", record)
+    row = scores_of(env_id, sharing)
+    assert players == matchups
     assert row["eval/score"] == pytest.approx(0.0, abs=1e-9)  # the same random games from both seats
-    if sharing == "agent":
-        assert row["eval/player_0/return"] == pytest.approx(-row["eval/player_1/return"]) != 0
-    else:
-        assert row["eval/player/return"] == row["eval/score"]
+    returns = [value for name, value in row.items() if name.endswith("/return")]
+    assert sum(returns) == pytest.approx(0.0, abs=1e-9)
+    assert (returns[0] != 0) == (len(returns) == 2)
+
+
+@pytest.mark.parametrize("engine", ["torch", "kernel"])
+def test_trained_policy_of_all_seats_scores_against_random_ones(engine, tmp_path):
+    """It bets with the king and folds the jack, and so wins in both seats; in self-play it would get 0."""
+    settings = {"num_envs": 64, "total_steps": 64 * 400, "eval_episodes": 256, "checkpoint_interval": 25}
+    Trainer(TrainConfig("KuhnPoker-v0", engine=engine, **settings), tmp_path).run()
+    assert float(read_rows(tmp_path / "metrics.csv")[-1]["eval/score"]) > 0.1
