@@ -5,7 +5,7 @@ import pytest
 import warp as wp
 
 import warp_kernels
-from warp_kernels.classic.trigonometry import sine_cosine, wrap
+from warp_kernels.spatial.trigonometry import sine_cosine, wrap
 
 
 @wp.kernel(module="unique")

@@ -1,0 +1,92 @@
+"""Distances and overlaps of two bodies, as VMAS 1.5.2 measures them for rewards and ends."""
+
+from typing import Any
+
+import warp as wp
+
+from warp_kernels.generated_source import compiled
+from warp_kernels.physics2d import geometry
+from warp_kernels.physics2d.bodies import LINE_GAP, Physics
+from warp_kernels.physics2d.source import kind_of, place, rank_of
+
+GAP: float = wp.constant(LINE_GAP)  # [m]
+INSIDE: float = wp.constant(-1.0)  # distance of a disc that overlaps a box
+
+
+@wp.func
+def disc_disc_distance(center: wp.vec2, radius: float, other: wp.vec2, other_radius: float) -> float:
+    """Return the gap between two discs [m]; below 0 they overlap."""
+    return wp.length(center - other) - radius - other_radius
+
+
+@wp.func
+def line_disc_distance(center: wp.vec2, unit: wp.vec2, half: float, other: wp.vec2, other_radius: float) -> float:
+    """Return the gap between a line and a disc [m]; below 0 they overlap."""
+    return wp.length(other - geometry.on_segment(other, center, unit, half)) - GAP - other_radius
+
+
+@wp.func
+def line_line_distance(
+    center: wp.vec2, unit: wp.vec2, half: float, other: wp.vec2, other_unit: wp.vec2, other_half: float
+) -> float:
+    """Return the gap between two lines [m]; below 0 they overlap."""
+    pair = geometry.between_segments(center, unit, half, other, other_unit, other_half)
+    return wp.length(wp.vec2(pair[0] - pair[2], pair[1] - pair[3])) - GAP
+
+
+@wp.func
+def box_disc_distance(center: wp.vec2, unit: wp.vec2, half: wp.vec2, other: wp.vec2, other_radius: float) -> float:
+    """Return the gap between a box and a disc [m]; INSIDE if they overlap."""
+    point = geometry.on_box(other, center, unit, half)
+    distance = wp.length(other - point) - GAP - other_radius
+    if distance < 0.0 or wp.length(other - center) < wp.length(point - center):
+        distance = INSIDE
+    return distance
+
+
+@wp.func
+def box_line_distance(
+    center: wp.vec2, unit: wp.vec2, half: wp.vec2, other: wp.vec2, other_unit: wp.vec2, other_half: float
+) -> float:
+    """Return the gap between the outline of a box and a line [m]; below 0 they overlap."""
+    pair = geometry.between_box_and_segment(center, unit, half, other, other_unit, other_half)
+    return wp.length(wp.vec2(pair[0] - pair[2], pair[1] - pair[3])) - GAP
+
+
+@wp.func
+def box_box_distance(
+    center: wp.vec2, unit: wp.vec2, half: wp.vec2, other: wp.vec2, other_unit: wp.vec2, other_half: wp.vec2
+) -> float:
+    """Return the gap between the outlines of two boxes [m]; below 0 they overlap."""
+    pair = geometry.between_boxes(center, unit, half, other, other_unit, other_half)
+    return wp.length(wp.vec2(pair[0] - pair[2], pair[1] - pair[3])) - GAP
+
+
+_DISTANCES = {
+    "disc_disc": disc_disc_distance,
+    "line_disc": line_disc_distance,
+    "line_line": line_line_distance,
+    "box_disc": box_disc_distance,
+    "box_line": box_line_distance,
+    "box_box": box_box_distance,
+}
+
+
+def distance(physics: Physics, Params: type, State: type, name: str, other: str) -> Any:
+    """Build ``distance(params, state, env, body, other) -> float``, the gap between two bodies [m].
+
+    Below 0 the bodies overlap.
+
+    Args:
+        physics: The scene.
+        Params: Params of the scenario.
+        State: State of the scenario.
+        name: Name of bodies, in whose rows ``body`` is.
+        other: Name of bodies, in whose rows ``other`` is.
+    """
+    pair = sorted(((physics.named(name), "body"), (physics.named(other), "other")), key=lambda end: rank_of(end[0]))
+    measure = _DISTANCES[f"{kind_of(pair[0][0])}_{kind_of(pair[1][0])}"]
+    arguments = ", ".join(place(rows, row) for rows, row in pair)
+    constants = {"Params": Params, "State": State, "measure": measure, "direction": geometry.direction}
+    parameters = "params: Params, state: State, env: int, body: int, other: int"
+    return compiled("distance", parameters, [f"return measure({arguments})"], constants, kind="wp.func")
