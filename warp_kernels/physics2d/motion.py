@@ -7,7 +7,7 @@ import warp as wp
 from warp_kernels.episode import IO
 from warp_kernels.generated_source import compiled
 from warp_kernels.physics2d import contacts, geometry
-from warp_kernels.physics2d.bodies import Joint, Number, Physics, Rows, inertia, reach, value
+from warp_kernels.physics2d.bodies import LINE_GAP, Joint, Number, Physics, Rows, inertia, reach, value
 from warp_kernels.physics2d.source import (
     anchor,
     angle_row,
@@ -189,6 +189,8 @@ def _own_lines(physics: Physics, rows: Rows) -> list[str]:
 def _contact_lines(physics: Physics, rows: Rows, other: Rows) -> list[str]:
     """Return the lines of the contacts of the body in the row ``body`` with other bodies."""
     near = _sum(reach(rows.body.shape), reach(other.body.shape))
+    if {kind_of(rows), kind_of(other)} != {"disc"}:
+        near = _sum(near, LINE_GAP)
     lines = [
         f"for other in range({other.first}, {other.end}):",
         "    gap = position - state.pos[env, other]",
@@ -196,7 +198,7 @@ def _contact_lines(physics: Physics, rows: Rows, other: Rows) -> list[str]:
         "    if wp.dot(gap, gap) <= near * near" + (" and other != body:" if rows is other else ":"),
     ]
     by_shape = rank_of(rows) - rank_of(other)
-    if by_shape == 0 and isinstance(rank_of(rows), int) and kind_of(rows) != "disc" and rows is other:
+    if by_shape == 0 and kind_of(rows) != "disc" and rows is other:
         # two orders of equal shapes, so that the contact is the same from both sides
         blocks = (
             ["        if body < other:", *_contact_of(rows, other, True, 12)],
@@ -227,10 +229,9 @@ def _contact_of(rows: Rows, other: Rows, is_first: bool, indent: int) -> list[st
     pair = ((rows, "body"), (other, "other")) if is_first else ((other, "other"), (rows, "body"))
     arguments = ", ".join(place(it, row, with_hollow=True) for it, row in pair)
     sign, point = ("+", "point") if is_first else ("-", "other_point")
-    lines = [
-        f"contact = {kind_of(pair[0][0])}_{kind_of(pair[1][0])}({arguments}, k)",
-        f"force {sign}= contact.force",
-    ]
+    lines = [f"contact = {kind_of(pair[0][0])}_{kind_of(pair[1][0])}({arguments}, k)"]
+    if rows.body.is_movable:
+        lines.append(f"force {sign}= contact.force")
     if rows.body.is_rotatable and kind_of(rows) != "disc":
         lines.append(f"torque {sign}= cross(contact.{point} - position, contact.force)")
     return [" " * indent + line for line in lines]
@@ -251,9 +252,11 @@ def _joint_lines(physics: Physics, joint: Joint, is_first: bool) -> list[str]:
         f"    bond.margin = {physics.contact_margin}",
         f"    delta = state.pos[env, {row}] + arm - state.pos[env, {other}] - other_arm",
         f"    pull = spring(delta, {float(joint.distance)!r}, bond)",
-        f"    force {sign}= pull",
     ]
-    if (mine if is_first else it).body.is_rotatable:
+    body = (mine if is_first else it).body
+    if body.is_movable:
+        lines.append(f"    force {sign}= pull")
+    if body.is_rotatable:
         lines.append(f"    torque {sign}= cross({arm}, pull)")
         if joint.angle is not None:
             angles = [_angle(mine, row), f"{_angle(it, other)} + {float(joint.angle)!r}"]

@@ -8,9 +8,9 @@ from warp_kernels import philox
 from warp_kernels.episode import IO
 from warp_kernels.physics2d.bodies import Body, Box, Disc, Physics
 from warp_kernels.physics2d.distances import distance
-from warp_kernels.physics2d.motion import motion, relayout
 from warp_kernels.physics2d.observations import write_vector, write_vectors
 from warp_kernels.physics2d.placement import rest, separate_point
+from warp_kernels.physics2d.scenario import scenario_rules
 from warp_kernels.rules import Rules, world_phase
 
 AGENT_RADIUS = 0.03  # [m]
@@ -113,19 +113,5 @@ def rules(num_agents: int, num_packages: int, continuous: bool) -> Rules:
             state.pos[env, row] = separate_point(state.pos, env, row, row, goal, apart, square, rng)
             look(params, state, env, package)
 
-    return Rules(
-        key=f"vmas transport {num_agents} {num_packages} {continuous} {scene.digest}",
-        params=Params,
-        state=State,
-        num_agents=num_agents,
-        action_size=2 if continuous else 1,
-        continuous=continuous,
-        phases=(
-            *motion(scene, Params, State, continuous),
-            world_phase(judge, reads="pos gap on_goal", writes="gap on_goal io.reward io.terminated"),
-        ),
-        reset=reset,
-        observe=observe,
-        relayout=relayout(scene, State),
-        max_unroll=2,
-    )
+    judgment = world_phase(judge, reads="pos gap on_goal", writes="gap on_goal io.reward io.terminated")
+    return scenario_rules("vmas transport", scene, Params, State, continuous, (judgment,), observe, reset)

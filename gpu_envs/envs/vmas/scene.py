@@ -1,11 +1,11 @@
 """Scenes of bodies: discs, lines and boxes in the colors of their names."""
 
-import math
 from collections.abc import Mapping
 
 import torch
 
 from gpu_envs.definition.environment import WorldView
+from gpu_envs.rendering.palette import PALETTE
 from gpu_envs.rendering.scene import DARK, Color, Scene, boxes, circles, join, lines, rings
 from warp_kernels.physics2d.bodies import Box, Disc, Line, Number, Physics, Rows
 
@@ -108,7 +108,7 @@ def _boxes(
     return join(*fill, *edges)
 
 
-def spokes(centers: torch.Tensor, angle: float, reach: torch.Tensor, color: Color) -> torch.Tensor:
-    """Return thin rays from centers at an angle [rad], (W, N, 10); ``reach`` is (W, N) [m]."""
-    unit = torch.tensor([math.cos(angle), math.sin(angle)], device=centers.device)
-    return lines(centers, centers + reach[..., None] * unit, 0.5 * EDGE, color, 0.4)
+def distinct_colors(count: int) -> torch.Tensor:
+    """Return colors, (count, 3), which repeat after those of the palette."""
+    values = [[int(color[i : i + 2], 16) / 255.0 for i in (1, 3, 5)] for color in PALETTE.values()]
+    return torch.tensor([values[index % len(values)] for index in range(count)])

@@ -12,6 +12,7 @@ from gpu_envs.envs.vmas.scenario import ScenarioConfig, own_motion, require_room
 from gpu_envs.envs.vmas.scene import scene
 from gpu_envs.rendering.scene import BLUE, GREEN, ORANGE, Scene
 from gpu_envs.utils.settings import setting
+from warp_kernels.physics2d.bodies import Physics
 from warp_kernels.vmas import transport
 
 action_names = scenario.action_names
@@ -41,7 +42,7 @@ def build(config: Config) -> EnvDefinition:
     half_side = 1.0 + 2.0 * transport.AGENT_RADIUS + max(config.package_length, config.package_width)
     return scenario.define(
         config,
-        transport.physics(agents, packages),
+        physics_of(config),
         width=4 + 7 * packages,
         state={"gap": (packages,), "on_goal": integers((packages,), 0, 1)},
         rules=transport.rules(agents, packages, config.continuous_actions),
@@ -50,9 +51,14 @@ def build(config: Config) -> EnvDefinition:
     )
 
 
+def physics_of(config: Config) -> Physics:
+    """Return the bodies."""
+    return transport.physics(config.n_agents, config.n_packages)
+
+
 def draw(core: WorldView, envs: torch.Tensor) -> Scene:
     """Return the scene of these worlds: agents blue, packages orange, the goal green."""
-    physics = transport.physics(core.config.n_agents, core.config.n_packages)
+    physics = physics_of(core.config)
     return scene(core, envs, physics, {"agent": BLUE, "package": ORANGE, "goal": GREEN}, targets=("goal",))
 
 

@@ -1,0 +1,237 @@
+"""Replay of recorded transitions of VMAS's scenarios."""
+
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import numpy as np
+
+TRACE = Path(__file__).with_name("scenarios.npz")
+PHYSICS = Path(__file__).with_name("physics.npz")
+
+
+class Traced(NamedTuple):
+    """How traces of a scenario are recorded."""
+
+    id: str
+    """ID of the environment."""
+    entities: Callable[[dict[str, Any]], list[str]]
+    """Names of the original's entities in the order of the rows, from the settings."""
+    memory: Callable[[Any], dict[str, Any]]
+    """State of the original beside its entities, by name."""
+    traced: tuple[dict[str, Any], ...]
+    """Settings of the recorded traces."""
+
+
+def agents(settings, count):
+    """Return the names of agents."""
+    return [f"agent_{index}" for index in range(settings.get("n_agents", count))]
+
+
+def transport_entities(settings):
+    """Return agents, packages and the goal."""
+    packages = [f"package {index}" for index in range(settings.get("n_packages", 1))]
+    return [*agents(settings, 4), *packages, "goal"]
+
+
+def transport_memory(scenario):
+    """Return the distances of packages to the goal, and whether they are on it."""
+    packages = scenario.packages
+    return {
+        "gap": [float(package.global_shaping[0]) / scenario.shaping_factor for package in packages],
+        "on_goal": [float(package.on_goal[0]) for package in packages],
+    }
+
+
+def balance_entities(settings):
+    """Return agents, package, line, goal and floor."""
+    return [*agents(settings, 3), "package", "line", "goal", "floor"]
+
+
+def balance_memory(scenario):
+    """Return the distance of the package to the goal."""
+    return {"gap": float(scenario.global_shaping[0]) / scenario.shaping_factor}
+
+
+def navigation_entities(settings):
+    """Return agents and their goals."""
+    names = agents(settings, 4)
+    return [*names, *(f"goal {index}" for index in range(len(names)))]
+
+
+def navigation_memory(scenario):
+    """Return the distances of agents to their goals."""
+    return {"gap": [float(agent.pos_shaping[0]) / scenario.pos_shaping_factor for agent in scenario.world.agents]}
+
+
+def wheel_entities(settings):
+    """Return agents and the line."""
+    return [*agents(settings, 4), "line"]
+
+
+def dispersion_entities(settings):
+    """Return agents and food."""
+    names = agents(settings, 4)
+    return [*names, *(f"food_{index}" for index in range(settings.get("n_food", len(names))))]
+
+
+def dispersion_memory(scenario):
+    """Return the food that has been eaten."""
+    return {"eaten": [float(food.eaten[0]) for food in scenario.world.landmarks]}
+
+
+SCENARIOS = {
+    "balance": Traced(
+        "VMASBalance-v0",
+        balance_entities,
+        balance_memory,
+        ({}, {"n_agents": 2, "package_mass": 1.0, "continuous_actions": False}),
+    ),
+    "dispersion": Traced(
+        "VMASDispersion-v0",
+        dispersion_entities,
+        dispersion_memory,
+        (
+            {"penalise_by_time": True},
+            {"n_agents": 2, "n_food": 5, "share_reward": True, "food_radius": 0.2, "continuous_actions": False},
+        ),
+    ),
+    "navigation": Traced(
+        "VMASNavigation-v0",
+        navigation_entities,
+        navigation_memory,
+        (
+            {},
+            {
+                "n_agents": 6,
+                "agents_with_same_goal": 3,
+                "split_goals": True,
+                "collisions": False,
+                "observe_all_goals": True,
+                "enforce_bounds": True,
+                "shared_rew": False,
+                "pos_shaping_factor": 2.0,
+                "continuous_actions": False,
+            },
+            {"n_agents": 3, "n_lidar_rays": 7, "lidar_range": 0.6, "shared_rew": False, "agent_radius": 0.15},
+        ),
+    ),
+    "wheel": Traced("VMASWheel-v0", wheel_entities, lambda scenario: {}, ({}, {"n_agents": 2, "line_mass": 5.0})),
+    "transport": Traced(
+        "VMASTransport-v0",
+        transport_entities,
+        transport_memory,
+        (
+            {},
+            {"n_agents": 2, "n_packages": 2, "package_width": 0.3, "package_mass": 5.0, "continuous_actions": False},
+        ),
+    ),
+}
+
+
+def traces_of(name):
+    """Return the indices of the recorded traces of a scenario."""
+    listed = [scenario for scenario, traced in SCENARIOS.items() for _ in traced.traced]
+    return [index for index, scenario in enumerate(listed) if scenario == name]
+
+
+def assert_uniform(points, half):
+    """Assert that points (N, 2) are uniform in [-half, half)^2, by their quarters and means."""
+    points = points.double() / half
+    assert points.abs().max() <= 1.0 + 1e-6
+    error = 5.0 / len(points) ** 0.5
+    assert ((points < 0.0).double().mean(0) - 0.5).abs().max() < error
+    assert (points.abs().mean(0) - 0.5).abs().max() < error
+
+
+def check_action_tables(page):
+    """Compare the rows of the action tables of a page with the effect of each action on the first agent."""
+    import torch
+
+    from docs.scripts import tables
+    from gpu_envs.runtime.factory import make_core
+
+    throttles = {"nothing": 0.0, "left": -1.0, "right": 1.0, "down": -1.0, "up": 1.0}
+
+    def change(action, continuous):
+        core = make_core(tables.names()[page], 1, "cpu", seed=0, autoreset="disabled", continuous_actions=continuous)
+        core.reset()
+        core.world_state["pos"].copy_(3.0 + torch.arange(core.world_state["pos"].numel()).view_as(core.world_state["pos"]))
+        core.step(torch.zeros_like(core.action_buffer) + torch.tensor(action, dtype=core.action_buffer.dtype))
+        return core.world_state["vel"][0, 0]
+
+    discrete, continuous = tables.action_tables(page)
+    rest, unit = change(0, False), (change([1.0, 1.0], True) - change([0.0, 0.0], True))
+    assert [row[0] for row in discrete] == list(range(9))
+    for index, horizontal, vertical in discrete:
+        expected = torch.tensor([throttles[horizontal], throttles[vertical]]) * unit
+        torch.testing.assert_close(change(index, False) - rest, expected)
+    for component, axis, limits in continuous:
+        assert (axis, limits) == (("along x", "along y")[component], "[-1, 1]")
+        action = [0.0, 0.0]
+        action[component] = -0.5
+        expected = torch.zeros(2)
+        expected[component] = -0.5 * unit[component]
+        torch.testing.assert_close(change(action, True) - rest, expected)
+
+
+def core_at(name, settings, trace):
+    """Return a core with a world per transition of a trace, in the state before it."""
+    import torch
+
+    from gpu_envs.runtime.factory import make_core
+
+    worlds = len(trace["pos"])
+    core = make_core(SCENARIOS[name].id, worlds, "cpu", seed=0, autoreset="disabled", **settings)
+    core.reset()
+    state = core.get_state()
+    for field, values in core.world_state.items():
+        if field in trace:
+            rows = values_of(core, name, field, trace[field])
+            state[f"state.{field}"] = torch.from_numpy(rows).to(values.dtype)
+    core.set_state(state)
+    return core
+
+
+def values_of(core, name, field, values):
+    """Return the values of the rows that a field of State has: those that move, or those with an angle."""
+    physics = physics_of(core, name)
+    if field == "vel":
+        return values[:, : physics.num_moving]
+    if field in ("rot", "spin"):
+        rows = [row for row in range(physics.num_bodies) if physics.rows_at(row).body.has_angle]
+        return values[:, rows]
+    return values
+
+
+def physics_of(core, name):
+    """Return the bodies of an environment."""
+    import importlib
+
+    return importlib.import_module(f"gpu_envs.envs.vmas.{name}").physics_of(core.config)
+
+
+def replay(name, settings, trace, tolerance=1e-5):
+    """Take every transition of a trace, compare all results, and count the cases that matter."""
+    import torch
+
+    core = core_at(name, settings, trace)
+    action = torch.from_numpy(trace["action"])
+    obs, reward, terminated, truncated, _ = core.step(action if core.config.continuous_actions else action[..., 0].long())
+    differences = {}
+    for field, values in core.world_state.items():
+        if f"after_{field}" in trace:
+            expected = values_of(core, name, field, trace[f"after_{field}"])
+            differences[field] = np.abs(values.numpy() - expected).max()
+            np.testing.assert_allclose(values.numpy(), expected, atol=tolerance, rtol=tolerance, err_msg=field)
+    np.testing.assert_allclose(obs.numpy(), trace["obs"], atol=tolerance, rtol=tolerance)
+    # rewards are differences of distances times up to 100
+    np.testing.assert_allclose(reward.numpy(), trace["reward"], atol=20.0 * tolerance, rtol=tolerance)
+    np.testing.assert_array_equal(terminated.numpy(), np.broadcast_to(trace["done"][:, None], terminated.shape))
+    assert not truncated.any()
+    return {
+        "steps": len(trace["done"]),
+        "ends": int(trace["done"].sum()),
+        "rewards": int((trace["reward"] != 0).sum()),
+        "worst": max(differences.values()),
+    }
