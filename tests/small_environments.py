@@ -30,6 +30,12 @@ SMALL = {id: {} for id in list_envs()} | {
     "SimpleReference-v0": {"max_cycles": 7},
     "SimpleSpeakerListener-v0": {"max_cycles": 7},
     "SimpleWorldComm-v0": {"max_cycles": 7},
+    # VMAS
+    "VMASBalance-v0": {"max_steps": 7},
+    "VMASDispersion-v0": {"max_steps": 7, "n_agents": 2, "food_radius": 0.3, "continuous_actions": False},
+    "VMASNavigation-v0": {"max_steps": 7, "n_agents": 3, "n_lidar_rays": 5},
+    "VMASTransport-v0": {"max_steps": 7, "n_packages": 2},
+    "VMASWheel-v0": {"max_steps": 7, "n_agents": 2},
     # grids
     "CoinGame-v0": {"num_inner_steps": 3, "num_outer_steps": 3},
     "LevelBasedForaging-v0": {
@@ -194,6 +200,7 @@ SPECIAL = (
     ("TagContinuous-v0", {"use_full_observation": True}),
     ("TagContinuous-v0", {"fixed_start": True, "runner_exits_game_after_tagged": False}),
     ("TagGridworld-v0", {"use_full_observation": False}),
+    ("VMASNavigation-v0", {"collisions": False, "observe_all_goals": True, "continuous_actions": False}),
     ("CoinGame-v0", {"cnn": True, "egocentric": True, "shared_rewards": True}),
     ("LevelBasedForaging-v0", {"grid_observation": True}),
     ("LevelBasedForaging-v0", {"action_mask": False, "time_limit": "termination", "observe_agent_levels": False}),

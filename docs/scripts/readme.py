@@ -16,6 +16,7 @@ CELLS = results.RESULTS / "league" / "cells.json"
 TITLES = {
     "tag": "Tag",
     "mpe": "MPE",
+    "vmas": "VMAS",
     "grid": "Grids",
     "kitchen": "Kitchens",
     "economy": "Economies",

@@ -12,7 +12,7 @@ from pathlib import Path
 
 from docs.scripts.tables import ROOT, table
 
-GROUPS = ("cards", "classic", "economy", "games", "grid", "kitchen", "mpe", "smax", "tag")
+GROUPS = ("cards", "classic", "economy", "games", "grid", "kitchen", "mpe", "smax", "tag", "vmas")
 PAGES = ROOT / "docs" / "reference"
 PACKAGES = ("gpu_envs", "trainers", "league", "warp_kernels")
 COMMANDS = ("gpu_envs.cli", "trainers.cli", "league.cli")

@@ -16,6 +16,7 @@ from gpu_envs.utils.terminal import shorten, terminal_width
 
 FAMILIES = {
     "mpe": "Multi-Agent Particle Environments",
+    "vmas": "VMAS's scenarios with physics",
     "tag": "WarpDrive's Tag",
     "grid": "games on grids",
     "kitchen": "games in kitchens",

@@ -34,6 +34,7 @@ OTHER_PARITY = {
     "envpool",
     "grid/robot_warehouse_settings",
     "mpe/spaces",
+    "vmas/physics2d",
     "tag_continuous_reference",
     "tag_gridworld_reference",
     "tax_optimum",

@@ -77,12 +77,13 @@ SCENES = {
     ),
     "free": Physics(
         bodies=(
-            Body("agent", Disc(0.05), count=2, thrust=0.3, **_FREE),
+            Body("agent", Disc(0.05), count=2, thrust=0.3, turning_thrust=0.0003, collides=False, **_FREE),
             Body("box", Box(0.2, 0.1), mass=2.0, collides=False, **_FREE),
         ),
         agents=2,
-        linear_friction=0.01,
-        angular_friction=0.02,
+        drag=0.02,
+        linear_friction=0.001,
+        angular_friction=0.002,
     ),
 }
 

@@ -160,7 +160,7 @@ def check_action_tables(page):
         core.step(torch.zeros_like(core.action_buffer) + torch.tensor(action, dtype=core.action_buffer.dtype))
         return core.world_state["vel"][0, 0]
 
-    discrete, continuous = tables.action_tables(page)
+    continuous, discrete = tables.action_tables(page)
     rest, unit = change(0, False), (change([1.0, 1.0], True) - change([0.0, 0.0], True))
     assert [row[0] for row in discrete] == list(range(9))
     for index, horizontal, vertical in discrete:

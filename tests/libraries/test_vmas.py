@@ -1,0 +1,67 @@
+"""The kit of physics and the environments VMAS*-v0 against VMAS 1.5.2 itself."""
+
+import numpy as np
+import pytest
+from libraries import vmas_oracle as oracle
+from libraries.oracle_checks import assert_recorded
+from parity.vmas.scenes import SCENES, Stepper, worst
+from parity.vmas.vmas_replay import SCENARIOS, replay
+
+from gpu_envs.runtime.factory import make_core
+
+STATES, STEPS = 400, 300
+
+
+@pytest.mark.parametrize("name", ["shapes", "forces", "joints"])
+def test_steps_from_random_states_equal_the_original(name):
+    """Forces are relative above 1 N, and up to 60 N; a few states are near a choice of the nearest side."""
+    physics, trace = SCENES[name], oracle.record_scene(SCENES[name], STATES, seed=100)
+    stepper = Stepper(physics, STATES)
+    stepper.set(**{key: trace[key] for key in ("pos", "vel", "rot", "spin", "action")})
+    stepper.step()
+    for key, values in stepper.get(*physics.fields).items():
+        errors = [worst(mine, other) for mine, other in zip(values, trace[f"after_{key}"], strict=True)]
+        limit = 1e-5 if key in ("pos", "rot") else 1e-4
+        assert np.mean(np.array(errors) < limit) > 0.98, (key, sorted(errors)[-10:])
+
+
+SETTINGS = {
+    "balance": ({}, {"n_agents": 5, "package_mass": 2.0, "random_package_pos_on_line": False}),
+    "dispersion": ({"n_agents": 3, "n_food": 2, "pos_range": 0.5}, {"share_reward": True, "penalise_by_time": True}),
+    "navigation": (
+        {"n_agents": 5, "collisions": False, "agents_with_same_goal": 3},
+        {"n_agents": 3, "shared_rew": False, "enforce_bounds": True, "world_spawning_x": 0.7},
+        {"n_lidar_rays": 20, "lidar_range": 0.8, "agent_radius": 0.12, "final_reward": 0.5},
+    ),
+    "transport": ({"n_agents": 6}, {"n_packages": 3, "package_length": 0.25, "package_mass": 2.0}),
+    "wheel": ({"line_length": 1.0}, {"n_agents": 6, "line_mass": 3.0, "desired_velocity": 0.2}),
+}
+
+
+@pytest.mark.parametrize("continuous", [True, False])
+@pytest.mark.parametrize("name", SCENARIOS)
+def test_transitions_equal_the_original(name, continuous):
+    for seed, chosen in enumerate(SETTINGS[name]):
+        settings = chosen | {"continuous_actions": continuous}
+        counts = replay(name, settings, oracle.record(name, settings, STEPS, seed + 50), tolerance=5e-5)
+        assert counts["steps"] == STEPS
+        assert counts["rewards"] > 20
+
+
+@pytest.mark.parametrize("name", SCENARIOS)
+def test_spaces_and_names_equal_the_original(name):
+    for continuous in (True, False):
+        theirs = oracle.make(name, {"continuous_actions": continuous})
+        core = make_core(SCENARIOS[name].id, 1, "cpu", continuous_actions=continuous)
+        assert list(core.possible_agents) == [agent.name for agent in theirs.agents]
+        for index, agent in enumerate(core.possible_agents):
+            mine, other = core.action_spaces[agent], theirs.action_space[index]
+            assert mine.shape == other.shape
+            assert getattr(mine, "n", None) == getattr(other, "n", None)
+            assert core.observation_spaces[agent].shape == theirs.observation_space[index].shape
+
+
+def test_recorded_traces_are_those_of_the_original(tmp_path):
+    oracle.record_all(tmp_path)
+    assert_recorded(tmp_path / oracle.PHYSICS.name, oracle.PHYSICS, tolerance=1e-4)
+    assert_recorded(tmp_path / oracle.TRACE.name, oracle.TRACE, tolerance=1e-4)
