@@ -204,7 +204,9 @@ def bring_together(env, entities, rng):
             if isinstance(shape, core.Sphere):
                 offset = away * (shape.radius + entity.shape.circumscribed_radius() + rng.uniform(-0.02, 0.01))
             else:
-                half = np.array([shape.length, getattr(shape, "width", 0.0) if isinstance(shape, core.Box) else 0.0]) / 2
+                half = (
+                    np.array([shape.length, getattr(shape, "width", 0.0) if isinstance(shape, core.Box) else 0.0]) / 2
+                )
                 half = np.minimum(half, 1.0)
                 share = rng.uniform(-1.0, 1.0, 2)
                 share[1 if isinstance(shape, core.Line) or rng.random() < 0.5 else 0] = rng.choice([-1.0, 1.0])
@@ -245,7 +247,11 @@ def record(name, settings, steps, seed):
         values["action"] = action if continuous else action.astype(np.int8)
         obs, reward, done, _ = env.step([first_only(action[row]) for row in range(len(env.agents))])
         values |= {f"after_{key}": value for key, value in state_of(env, name, settings).items()}
-        values |= {"obs": torch.stack(obs)[:, 0].numpy(), "reward": torch.stack(reward)[:, 0].flatten().numpy(), "done": done[0].numpy()}
+        values |= {
+            "obs": torch.stack(obs)[:, 0].numpy(),
+            "reward": torch.stack(reward)[:, 0].flatten().numpy(),
+            "done": done[0].numpy(),
+        }
         for key, value in values.items():
             trace.setdefault(key, []).append(value)
         if done[0]:

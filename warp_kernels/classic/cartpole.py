@@ -5,9 +5,9 @@ from functools import cache
 import warp as wp
 
 from warp_kernels import philox
-from warp_kernels.spatial.trigonometry import sine_cosine
 from warp_kernels.episode import IO
 from warp_kernels.rules import Rules, world_phase
+from warp_kernels.spatial.trigonometry import sine_cosine
 
 
 @wp.struct

@@ -129,8 +129,8 @@ class Joint:
 
 
 @dataclass(frozen=True)
-class Rows:
-    """Rows of a `Body` in the arrays of State."""
+class BodyRows:
+    """BodyRows of a `Body` in the arrays of State."""
 
     body: Body
     first: int
@@ -148,16 +148,18 @@ class Rows:
 class Physics:
     """Bodies, joints and constants of a scene.
 
-    Rows are in the order of `bodies`: the agents, then other bodies that move or turn, then the fixed ones.
+    BodyRows are in the order of `bodies`: the agents, then other bodies that move or turn, then the fixed ones.
 
     Raises:
         ValueError: The order, a name, a size or a joint is not as documented.
     """
 
     bodies: tuple[Body, ...]
+    """All bodies, in the order of their rows."""
     agents: int
     """Number of agents A, the first rows."""
     joints: tuple[Joint, ...] = ()
+    """Joints between rows of bodies."""
     step: float = 0.1
     """Duration of a step [s]."""
     substeps: int = 1
@@ -194,7 +196,11 @@ class Physics:
             raise ValueError(f"bodies: expected different names, got {min(repeated)!r} twice")
         for body in self.bodies:
             sizes = [size for size in vars(body.shape).values() if not isinstance(size, str | bool)]
-            if min(sizes, default=1.0) <= 0.0 or body.count < 0 or not isinstance(body.mass, str) and body.mass <= 0.0:
+            if (
+                min(sizes, default=1.0) <= 0.0
+                or body.count < 0
+                or (not isinstance(body.mass, str) and body.mass <= 0.0)
+            ):
                 raise ValueError(f"body {body.name!r}: expected sizes and a mass > 0, got {body}")
             filters = body.collides if isinstance(body.collides, tuple) else ()
             if unknown := [name for name in filters if name not in names]:
@@ -208,12 +214,12 @@ class Physics:
                 raise ValueError(f"joint of {joint.body!r}: expected anchors in [-1, 1], a distance >= 0, got {joint}")
 
     @cached_property
-    def rows(self) -> tuple[Rows, ...]:
-        """Rows of every `Body`."""
+    def rows(self) -> tuple[BodyRows, ...]:
+        """BodyRows of every `Body`."""
         first = angles = 0
         rows = []
         for body in self.bodies:
-            rows.append(Rows(body, first, angles if body.has_angle else -1))
+            rows.append(BodyRows(body, first, angles if body.has_angle else -1))
             first += body.count
             angles += body.count * body.has_angle
         return tuple(rows)
@@ -253,7 +259,7 @@ class Physics:
         """Number of the scene for `Rules.key`, which differs if any of it does."""
         return hashlib.sha256(repr(self).encode()).hexdigest()[:12]
 
-    def named(self, name: str) -> Rows:
+    def named(self, name: str) -> BodyRows:
         """Return the rows of a `Body`.
 
         Raises:
@@ -275,7 +281,7 @@ class Physics:
             raise ValueError(f"body: expected one of {', '.join(places)}, got {name!r}")
         return places[name]
 
-    def rows_at(self, row: int) -> Rows:
+    def rows_at(self, row: int) -> BodyRows:
         """Return the rows that a row is among."""
         return next(rows for rows in self.rows if rows.first <= row < rows.end)
 

@@ -7,7 +7,7 @@ import warp as wp
 from warp_kernels.episode import IO
 from warp_kernels.generated_source import compiled
 from warp_kernels.physics2d import contacts, geometry
-from warp_kernels.physics2d.bodies import LINE_GAP, Joint, Number, Physics, Rows, inertia, reach, value
+from warp_kernels.physics2d.bodies import LINE_GAP, BodyRows, Joint, Number, Physics, inertia, reach, value
 from warp_kernels.physics2d.source import (
     anchor,
     angle_row,
@@ -17,7 +17,6 @@ from warp_kernels.physics2d.source import (
     product,
     rank_of,
     touched_arrays,
-    unit,
 )
 from warp_kernels.rules import Phase, item_phase
 
@@ -108,12 +107,13 @@ def motion(physics: Physics, Params: type, State: type, continuous: bool) -> tup
         "box_box": contacts.box_box,
     }
     moving = [rows for rows in physics.rows if rows.body.is_dynamic]
+    actions = "io.control" if continuous else "io.choice"
 
     def phase(name: str, lines: list[str]) -> Phase:
         parameters = "params: Params, state: State, io: IO, env: int, body: int"
         used = {key: item for key, item in constants.items() if any(key in text for text in (parameters, *lines))}
         function = compiled(name, parameters, lines, used, kind="wp.func")
-        return item_phase(physics.num_moving, function, **touched_arrays(lines))
+        return item_phase(physics.num_moving, function, **touched_arrays(lines, actions))
 
     forces = _force_lines(physics, moving)
     phases = []
@@ -129,24 +129,24 @@ def motion(physics: Physics, Params: type, State: type, continuous: bool) -> tup
     return tuple(phases)
 
 
-def _load_lines(rows: Rows) -> list[str]:
+def _load_lines(rows: BodyRows) -> list[str]:
     angle = [f"torque = state.torque[env, {angle_row(rows, 'body')}]"] if rows.body.is_rotatable else []
     return ["force = state.force[env, body]", *angle]
 
 
-def _store_lines(rows: Rows) -> list[str]:
+def _store_lines(rows: BodyRows) -> list[str]:
     angle = [f"state.torque[env, {angle_row(rows, 'body')}] = torque"] if rows.body.is_rotatable else []
     return ["state.force[env, body] = force", *angle]
 
 
-def _force_lines(physics: Physics, moving: list[Rows]) -> list[str]:
+def _force_lines(physics: Physics, moving: list[BodyRows]) -> list[str]:
     """Return the lines that sum up force and torque of the body in the row ``body``."""
     lines = ["force = wp.vec2(0.0, 0.0)", *(["torque = float(0.0)"] if physics.num_angles else [])]
     if physics.has_forces:
         lines += ["k = Stiffness()", f"k.margin = {physics.contact_margin}"]
         lines += [f"k.force = {physics.contact_force}"]
 
-    def lines_of(rows: Rows) -> list[str]:
+    def lines_of(rows: BodyRows) -> list[str]:
         block = _own_lines(physics, rows)
         for other in physics.rows:
             if other.body.count and rows.body.meets(other.body) and (rows is not other or rows.body.count > 1):
@@ -160,7 +160,7 @@ def _force_lines(physics: Physics, moving: list[Rows]) -> list[str]:
     return lines + by_rows(moving, "body", lines_of)
 
 
-def _own_lines(physics: Physics, rows: Rows) -> list[str]:
+def _own_lines(physics: Physics, rows: BodyRows) -> list[str]:
     """Return the lines of forces that other bodies have no part in: throttle, friction, gravity."""
     body, lines, step = rows.body, [], physics.step / physics.substeps
     mass = value(body.mass)
@@ -186,7 +186,7 @@ def _own_lines(physics: Physics, rows: Rows) -> list[str]:
     return lines
 
 
-def _contact_lines(physics: Physics, rows: Rows, other: Rows) -> list[str]:
+def _contact_lines(physics: Physics, rows: BodyRows, other: BodyRows) -> list[str]:
     """Return the lines of the contacts of the body in the row ``body`` with other bodies."""
     near = _sum(reach(rows.body.shape), reach(other.body.shape))
     if {kind_of(rows), kind_of(other)} != {"disc"}:
@@ -208,24 +208,23 @@ def _contact_lines(physics: Physics, rows: Rows, other: Rows) -> list[str]:
     else:
         is_first = by_shape < 0 or (by_shape == 0 and (rows is other or rows.first < other.first))
         lines += _contact_of(rows, other, is_first, 8)
-    pinned = [pair for joint in physics.joints if joint.distance == 0.0 for pair in _pinned(physics, joint, rows, other)]
+    pins = [joint for joint in physics.joints if joint.distance == 0.0]
+    pinned = [pair for joint in pins for pair in _pinned(physics, joint, rows, other)]
     if pinned:
         condition = " or ".join(f"(body == {mine} and other == {it})" for mine, it in pinned)
         lines[3] = lines[3].replace("if ", "if (").replace(":", f") and not ({condition}):")
     return lines
 
 
-def _pinned(physics: Physics, joint: Joint, rows: Rows, other: Rows) -> list[tuple[int, int]]:
+def _pinned(physics: Physics, joint: Joint, rows: BodyRows, other: BodyRows) -> list[tuple[int, int]]:
     """Return the rows of bodies that a joint of distance 0 connects, if they are among these."""
     ends = physics.row(joint.body), physics.row(joint.other)
     return [
-        (mine, it)
-        for mine, it in (ends, ends[::-1])
-        if rows.first <= mine < rows.end and other.first <= it < other.end
+        (mine, it) for mine, it in (ends, ends[::-1]) if rows.first <= mine < rows.end and other.first <= it < other.end
     ]
 
 
-def _contact_of(rows: Rows, other: Rows, is_first: bool, indent: int) -> list[str]:
+def _contact_of(rows: BodyRows, other: BodyRows, is_first: bool, indent: int) -> list[str]:
     pair = ((rows, "body"), (other, "other")) if is_first else ((other, "other"), (rows, "body"))
     arguments = ", ".join(place(it, row, with_hollow=True) for it, row in pair)
     sign, point = ("+", "point") if is_first else ("-", "other_point")
@@ -264,13 +263,13 @@ def _joint_lines(physics: Physics, joint: Joint, is_first: bool) -> list[str]:
     return lines
 
 
-def _angle(rows: Rows, row: int) -> str:
+def _angle(rows: BodyRows, row: int) -> str:
     if rows.body.has_angle:
         return f"state.rot[env, {row - rows.first + rows.first_angle}]"
     return repr(float(rows.body.angle or 0.0))
 
 
-def _move_lines(physics: Physics, rows: Rows, is_first: bool) -> list[str]:
+def _move_lines(physics: Physics, rows: BodyRows, is_first: bool) -> list[str]:
     """Return the lines that move and turn a body by its force and torque in a substep."""
     body, lines, step = rows.body, [], physics.step / physics.substeps
     drag = physics.drag if body.drag is None else body.drag

@@ -4,29 +4,29 @@ import math
 import re
 from collections.abc import Callable, Sequence
 
-from warp_kernels.physics2d.bodies import Box, Disc, Line, Number, Rows, half, value
+from warp_kernels.physics2d.bodies import BodyRows, Box, Disc, Line, Number, half, value
 
 KINDS = {Box: "box", Line: "line", Disc: "disc"}
 """Names of shapes, in the order of the arguments of functions for two shapes."""
 
 
-def kind_of(rows: Rows) -> str:
+def kind_of(rows: BodyRows) -> str:
     """Return the name of the shape of bodies."""
     return KINDS[type(rows.body.shape)]
 
 
-def rank_of(rows: Rows) -> int:
+def rank_of(rows: BodyRows) -> int:
     """Return the place of the shape of bodies among the arguments of a function for two shapes."""
     return list(KINDS).index(type(rows.body.shape))
 
 
-def angle_row(rows: Rows, row: str) -> str:
+def angle_row(rows: BodyRows, row: str) -> str:
     """Return code of the row of `rot` of the body in a row."""
     offset = rows.first - rows.first_angle
     return f"{row} - {offset}" if offset else row
 
 
-def unit(rows: Rows, row: str) -> str:
+def unit(rows: BodyRows, row: str) -> str:
     """Return code of the unit vector along a body."""
     if rows.body.has_angle:
         return f"direction(state.rot[env, {angle_row(rows, row)}])"
@@ -34,7 +34,7 @@ def unit(rows: Rows, row: str) -> str:
     return f"wp.vec2({math.cos(angle)!r}, {math.sin(angle)!r})"
 
 
-def place(rows: Rows, row: str, with_hollow: bool = False) -> str:
+def place(rows: BodyRows, row: str, with_hollow: bool = False) -> str:
     """Return code of the arguments that describe a body: center, unit vector and half sizes, or center and radius."""
     shape, center = rows.body.shape, f"state.pos[env, {row}]"
     if isinstance(shape, Disc):
@@ -45,7 +45,7 @@ def place(rows: Rows, row: str, with_hollow: bool = False) -> str:
     return f"{center}, {unit(rows, row)}, wp.vec2({half(shape.length)}, {half(shape.width)}){hollow}"
 
 
-def anchor(rows: Rows, row: int, share: tuple[float, float]) -> str:
+def anchor(rows: BodyRows, row: int, share: tuple[float, float]) -> str:
     """Return code of the offset of an anchor from the center of a body."""
     shape = rows.body.shape
     if share == (0.0, 0.0):
@@ -63,8 +63,8 @@ def product(number: float, over: Number) -> str:
     return f"({number!r} / {over})" if isinstance(over, str) else repr(number / over)
 
 
-def by_rows(rows: Sequence[Rows], row: str, lines_of: Callable[[Rows], list[str]]) -> list[str]:
-    """Return lines that run for the body in a row: those of its `Rows`."""
+def by_rows(rows: Sequence[BodyRows], row: str, lines_of: Callable[[BodyRows], list[str]]) -> list[str]:
+    """Return lines that run for the body in a row: those of its `BodyRows`."""
     lines: list[str] = []
     blocks = [(it, lines_of(it)) for it in rows if it.body.count]
     for index, (it, block) in enumerate(blocks):
@@ -77,8 +77,8 @@ def by_rows(rows: Sequence[Rows], row: str, lines_of: Callable[[Rows], list[str]
     return lines
 
 
-def touched_arrays(lines: Sequence[str]) -> dict[str, str]:
-    """Return the declarations `reads` and `writes` of a phase made of lines."""
+def touched_arrays(lines: Sequence[str], actions: str) -> dict[str, str]:
+    """Return the declarations `reads` and `writes` of a phase made of lines; ``actions`` is what a throttle reads."""
     reads, writes = set(), set()
     for line in lines:
         written = re.match(r"\s*state\.(\w+)\[[^\]]*\] = (.*)", line)
@@ -86,5 +86,5 @@ def touched_arrays(lines: Sequence[str]) -> dict[str, str]:
             writes.add(written[1])
         reads |= set(re.findall(r"state\.(\w+)\[", written[2] if written else line))
     if any("throttle(" in line for line in lines):
-        reads |= {"io.choice", "io.control"}
+        reads.add(actions)
     return {"reads": " ".join(sorted(reads)), "writes": " ".join(sorted(writes))}

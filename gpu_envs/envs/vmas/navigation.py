@@ -55,15 +55,8 @@ class Config(ScenarioConfig):
 
 
 def build(config: Config) -> EnvDefinition:
-    count, same = config.n_agents, config.agents_with_same_goal
-    if same > count or (same > 1 and config.collisions):
-        limit = 1 if config.collisions else count
-        raise ConfigError(f"agents_with_same_goal: expected at most {limit} with these settings, got {same}")
-    if config.split_goals and 2 * same != count:
-        raise ConfigError(f"split_goals: expected agents_with_same_goal of half the {count} agents, got {same}")
-    apart = 2.0 * config.agent_radius + navigation.SPACE
-    require_room(2 * count, apart, 2.0 * config.world_spawning_x, 2.0 * config.world_spawning_y)
-    sizes = sizes_of(config)
+    _check(config)
+    count, sizes = config.n_agents, sizes_of(config)
     return scenario.define(
         config,
         physics_of(config),
@@ -107,5 +100,19 @@ def observation_blocks(config: Config, row: int) -> list[ObservationBlock]:
     if not config.observe_all_goals:
         blocks = [*own_motion(), way("the agent relative to its goal")]
     count = config.n_lidar_rays if config.collisions else 0
-    meaning = "range of the LIDAR minus the distance of the next agent along each ray; 0: none, counterclockwise from +x"
+    meaning = (
+        "range of the LIDAR minus the distance of the next agent along each ray; 0: none, counterclockwise from +x"
+    )
     return [*blocks, ObservationBlock(meaning, "m", 0.0, config.lidar_range, count)]
+
+
+def _check(config: Config) -> None:
+    """Raise a ConfigError unless goals and agents fit together and into the area."""
+    count, same = config.n_agents, config.agents_with_same_goal
+    if same > count or (same > 1 and config.collisions):
+        limit = 1 if config.collisions else count
+        raise ConfigError(f"agents_with_same_goal: expected at most {limit} with these settings, got {same}")
+    if config.split_goals and 2 * same != count:
+        raise ConfigError(f"split_goals: expected agents_with_same_goal of half the {count} agents, got {same}")
+    apart = 2.0 * config.agent_radius + navigation.SPACE
+    require_room(2 * count, apart, 2.0 * config.world_spawning_x, 2.0 * config.world_spawning_y)

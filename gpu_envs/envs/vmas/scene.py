@@ -7,7 +7,7 @@ import torch
 from gpu_envs.definition.environment import WorldView
 from gpu_envs.rendering.palette import PALETTE
 from gpu_envs.rendering.scene import DARK, Color, Scene, boxes, circles, join, lines, rings
-from warp_kernels.physics2d.bodies import Box, Disc, Line, Number, Physics, Rows
+from warp_kernels.physics2d.bodies import BodyRows, Box, Disc, Line, Number, Physics
 
 VIEW = 1.2
 """Half the side of a frame [m], as in VMAS; more where an agent is farther away."""
@@ -34,8 +34,8 @@ def scene(
         colors: Color by name of bodies, broadcasts to (W, rows, 3).
         targets: Names of discs that are painted as light areas.
         visible: Bodies that are painted by name, (W, rows) bool; all others are.
-        over: Rows of shapes that are painted last, (W, M, 10).
-        under: Rows of shapes that are painted first, (W, M, 10).
+        over: BodyRows of shapes that are painted last, (W, M, 10).
+        under: BodyRows of shapes that are painted first, (W, M, 10).
     """
     pos = core.world_state["pos"][envs]
     half = pos[:, : physics.agents].abs().amax((1, 2)).clamp(min=VIEW / 1.08) * 1.08
@@ -59,7 +59,7 @@ def _size(core: WorldView, envs: torch.Tensor, number: Number) -> torch.Tensor:
 
 
 def _bodies(
-    core: WorldView, envs: torch.Tensor, rows: Rows, color: Color, alpha: torch.Tensor, is_target: bool
+    core: WorldView, envs: torch.Tensor, rows: BodyRows, color: Color, alpha: torch.Tensor, is_target: bool
 ) -> torch.Tensor:
     state, shape = core.world_state, rows.body.shape
     centers = state["pos"][envs][:, rows.first : rows.end]

@@ -36,7 +36,9 @@ def test_starts_place_the_line_above_the_floor_with_the_ball_on_it():
     torch.testing.assert_close(ball[:, 1], line[:, 1] + 0.05)
     along = ball[:, 0] - line[:, 0]
     assert 0.34 < along.abs().max() <= 0.35001
-    torch.testing.assert_close(pos[:, :3, 0] - line[:, :1], torch.tensor([[-0.385, 0.0, 0.385]]).double().expand(20_000, 3))
+    torch.testing.assert_close(
+        pos[:, :3, 0] - line[:, :1], torch.tensor([[-0.385, 0.0, 0.385]]).double().expand(20_000, 3)
+    )
 
 
 def test_ball_starts_in_the_middle_on_request():

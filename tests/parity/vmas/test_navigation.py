@@ -43,7 +43,10 @@ def test_agents_share_goals_on_request():
 @pytest.mark.parametrize(
     ("settings", "message"),
     [
-        ({"agents_with_same_goal": 2}, r"^VMASNavigation-v0: agents_with_same_goal: expected at most 1 with these settings, got 2;"),
+        (
+            {"agents_with_same_goal": 2},
+            r"^VMASNavigation-v0: agents_with_same_goal: expected at most 1 with these settings, got 2;",
+        ),
         ({"collisions": False, "agents_with_same_goal": 5}, r"expected at most 4 with these settings, got 5;"),
         ({"collisions": False, "split_goals": True}, r": split_goals: expected agents_with_same_goal of half the 4"),
         ({"agent_radius": 0.4}, r": starts: expected room for 8 bodies 0.85 m apart"),

@@ -37,8 +37,8 @@ def test_starts_leave_agents_and_packages_apart_and_packages_off_the_goal():
 
 
 def test_starts_without_room_are_refused():
-    with pytest.raises(ConfigError, match=r": starts: expected room for 13 bodies 0.26.* got "):
-        make_core("VMASTransport-v0", 1, "cpu", n_packages=12)
+    with pytest.raises(ConfigError, match=r": starts: expected room for 41 bodies 0.26.* got "):
+        make_core("VMASTransport-v0", 1, "cpu", n_packages=40)
 
 
 def test_action_table():

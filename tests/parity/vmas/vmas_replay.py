@@ -156,7 +156,9 @@ def check_action_tables(page):
     def change(action, continuous):
         core = make_core(tables.names()[page], 1, "cpu", seed=0, autoreset="disabled", continuous_actions=continuous)
         core.reset()
-        core.world_state["pos"].copy_(3.0 + torch.arange(core.world_state["pos"].numel()).view_as(core.world_state["pos"]))
+        core.world_state["pos"].copy_(
+            3.0 + torch.arange(core.world_state["pos"].numel()).view_as(core.world_state["pos"])
+        )
         core.step(torch.zeros_like(core.action_buffer) + torch.tensor(action, dtype=core.action_buffer.dtype))
         return core.world_state["vel"][0, 0]
 
@@ -217,7 +219,9 @@ def replay(name, settings, trace, tolerance=1e-5):
 
     core = core_at(name, settings, trace)
     action = torch.from_numpy(trace["action"])
-    obs, reward, terminated, truncated, _ = core.step(action if core.config.continuous_actions else action[..., 0].long())
+    obs, reward, terminated, truncated, _ = core.step(
+        action if core.config.continuous_actions else action[..., 0].long()
+    )
     differences = {}
     for field, values in core.world_state.items():
         if f"after_{field}" in trace:
