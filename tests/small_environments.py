@@ -32,7 +32,7 @@ SMALL = {id: {} for id in list_envs()} | {
     "SimpleWorldComm-v0": {"max_cycles": 7},
     # VMAS
     "VMASBalance-v0": {"max_steps": 7},
-    "VMASDispersion-v0": {"max_steps": 7, "n_agents": 2, "food_radius": 0.3, "continuous_actions": False},
+    "VMASDispersion-v0": {"max_steps": 7, "n_agents": 2, "food_radius": 0.3},
     "VMASNavigation-v0": {"max_steps": 7, "n_agents": 3, "n_lidar_rays": 5},
     "VMASTransport-v0": {"max_steps": 7, "n_packages": 2},
     "VMASWheel-v0": {"max_steps": 7, "n_agents": 2},

@@ -11,12 +11,18 @@ from small_environments import SMALL
 
 from docs.scripts import tables
 from gpu_envs import descriptions
+from gpu_envs.definition.registry import list_envs
 from gpu_envs.envs.classic import pendulum
 from gpu_envs.errors import ConfigError
 from gpu_envs.runtime.factory import make_core
 
 PLACES = tables.names()
-CONTINUOUS = {"MountainCarContinuous-v0", "Pendulum-v1", "DiscGame-v0"}
+CONTINUOUS = {
+    "MountainCarContinuous-v0",
+    "Pendulum-v1",
+    "DiscGame-v0",
+    *(id for id in list_envs() if id.startswith("VMAS")),
+}
 
 
 def of_agent(names, core, row):

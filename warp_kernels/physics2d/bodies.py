@@ -196,11 +196,8 @@ class Physics:
             raise ValueError(f"bodies: expected different names, got {min(repeated)!r} twice")
         for body in self.bodies:
             sizes = [size for size in vars(body.shape).values() if not isinstance(size, str | bool)]
-            if (
-                min(sizes, default=1.0) <= 0.0
-                or body.count < 0
-                or (not isinstance(body.mass, str) and body.mass <= 0.0)
-            ):
+            sizes += [] if isinstance(body.mass, str) else [body.mass]
+            if min(sizes, default=1.0) <= 0.0 or body.count < 0:
                 raise ValueError(f"body {body.name!r}: expected sizes and a mass > 0, got {body}")
             filters = body.collides if isinstance(body.collides, tuple) else ()
             if unknown := [name for name in filters if name not in names]:

@@ -8,8 +8,10 @@ from warp_kernels.physics2d.geometry import (
     between_boxes,
     between_segments,
     inside_box,
+    is_beyond_box,
     on_box,
     on_segment,
+    segment_reach,
 )
 
 GAP: float = wp.constant(LINE_GAP)  # [m]
@@ -108,6 +110,9 @@ def box_disc(
     k: Stiffness,
 ) -> Contact:
     """Return the contact of a box and a disc."""
+    near = other_radius + GAP
+    if is_beyond_box(center, unit, half, other, wp.vec2(near, near)):
+        return Contact()
     point = on_box(other, center, unit, half)
     inner = wp.vec3(point[0], point[1], 0.0)
     if is_hollow == 0:
@@ -128,6 +133,8 @@ def box_line(
     k: Stiffness,
 ) -> Contact:
     """Return the contact of a box and a line."""
+    if is_beyond_box(center, unit, half, other, segment_reach(unit, other_unit, other_half, GAP)):
+        return Contact()
     pair = between_box_and_segment(center, unit, half, other, other_unit, other_half)
     point = wp.vec2(pair[0], pair[1])
     other_point = wp.vec2(pair[2], pair[3])

@@ -62,6 +62,26 @@ def box_box_distance(
     return wp.length(wp.vec2(pair[0] - pair[2], pair[1] - pair[3])) - GAP
 
 
+@wp.func
+def box_line_overlap(
+    center: wp.vec2, unit: wp.vec2, half: wp.vec2, other: wp.vec2, other_unit: wp.vec2, other_half: float
+) -> bool:
+    """Return whether the outline of a box and a line overlap."""
+    if geometry.is_beyond_box(center, unit, half, other, geometry.segment_reach(unit, other_unit, other_half, GAP)):
+        return False
+    return box_line_distance(center, unit, half, other, other_unit, other_half) < 0.0
+
+
+@wp.func
+def box_disc_overlap(center: wp.vec2, unit: wp.vec2, half: wp.vec2, other: wp.vec2, other_radius: float) -> bool:
+    """Return whether a box and a disc overlap."""
+    near = other_radius + GAP
+    if geometry.is_beyond_box(center, unit, half, other, wp.vec2(near, near)):
+        return False
+    return box_disc_distance(center, unit, half, other, other_radius) < 0.0
+
+
+_OVERLAPS = {"box_line": box_line_overlap, "box_disc": box_disc_overlap}
 _DISTANCES = {
     "disc_disc": disc_disc_distance,
     "line_disc": line_disc_distance,
@@ -84,9 +104,26 @@ def distance(physics: Physics, Params: type, State: type, name: str, other: str)
         name: Name of bodies, in whose rows ``body`` is.
         other: Name of bodies, in whose rows ``other`` is.
     """
-    pair = sorted(((physics.named(name), "body"), (physics.named(other), "other")), key=lambda end: rank_of(end[0]))
-    measure = _DISTANCES[f"{kind_of(pair[0][0])}_{kind_of(pair[1][0])}"]
-    arguments = ", ".join(place(rows, row) for rows, row in pair)
-    constants = {"Params": Params, "State": State, "measure": measure, "direction": geometry.direction}
+    call, constants = _measurement(physics, name, other, _DISTANCES)
+    constants |= {"Params": Params, "State": State}
     parameters = "params: Params, state: State, env: int, body: int, other: int"
-    return compiled("distance", parameters, [f"return measure({arguments})"], constants, kind="wp.func")
+    return compiled("distance", parameters, [f"return {call}"], constants, kind="wp.func")
+
+
+def overlap(physics: Physics, Params: type, State: type, name: str, other: str) -> Any:
+    """Build ``overlap(params, state, env, body, other) -> bool``, whether `distance` is below 0, often in less time."""
+    call, constants = _measurement(physics, name, other, {**_DISTANCES, **_OVERLAPS})
+    constants |= {"Params": Params, "State": State}
+    parameters = "params: Params, state: State, env: int, body: int, other: int"
+    is_measured = constants["measure"] in _DISTANCES.values()
+    lines = [f"return {call} < 0.0" if is_measured else f"return {call}"]
+    return compiled("overlap", parameters, lines, constants, kind="wp.func")
+
+
+def _measurement(physics: Physics, name: str, other: str, functions: dict[str, Any]) -> tuple[str, dict[str, Any]]:
+    """Return code that calls one of the functions for two bodies, and what it uses."""
+    ends = ((physics.named(name), "body"), (physics.named(other), "other"))
+    pair = sorted(ends, key=lambda end: rank_of(end[0]))
+    arguments = ", ".join(place(rows, row) for rows, row in pair)
+    measure = functions[f"{kind_of(pair[0][0])}_{kind_of(pair[1][0])}"]
+    return f"measure({arguments})", {"measure": measure, "direction": geometry.direction}

@@ -61,6 +61,31 @@ def on_box(point: wp.vec2, center: wp.vec2, unit: wp.vec2, half: wp.vec2) -> wp.
     return center + nearest_x * unit + nearest_y * left(unit)
 
 
+@wp.func(inline=True)
+def is_beyond_box(center: wp.vec2, unit: wp.vec2, half: wp.vec2, other: wp.vec2, reach: wp.vec2) -> bool:
+    """Return whether a side of a box separates it from a body whose extents along both sides are known.
+
+    Args:
+        center: Center of the box.
+        unit: Unit vector along it.
+        half: Half its sides.
+        other: Center of the body.
+        reach: Largest distance of its points from its center along the sides of the box.
+    """
+    offset = other - center
+    x = wp.abs(wp.dot(offset, unit))
+    y = wp.abs(cross(unit, offset))
+    return x > half[0] + reach[0] or y > half[1] + reach[1]
+
+
+@wp.func(inline=True)
+def segment_reach(unit: wp.vec2, other_unit: wp.vec2, other_half: float, gap: float) -> wp.vec2:
+    """Return how far a segment and a gap around it reach along a unit vector, and across it [m]."""
+    return wp.vec2(
+        wp.abs(wp.dot(unit, other_unit)) * other_half + gap, wp.abs(cross(unit, other_unit)) * other_half + gap
+    )
+
+
 @wp.func
 def inside_box(outer: wp.vec2, surface: wp.vec2, center: wp.vec2) -> wp.vec3:
     """Return a point inside a solid box, x and y, and its depth below a point of the surface [m].

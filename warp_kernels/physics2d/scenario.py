@@ -16,7 +16,7 @@ def scenario_rules(
     phases: tuple[Phase, ...],
     observe: Any,
     reset: Any,
-    max_unroll: int = 2,
+    max_unroll: int = 1,
 ) -> Rules:
     """Return rules that move the bodies of a scene and then run the phases of a scenario.
 

@@ -7,7 +7,7 @@ import warp as wp
 from warp_kernels import philox
 from warp_kernels.episode import IO
 from warp_kernels.physics2d.bodies import Body, Box, Disc, Line, Physics
-from warp_kernels.physics2d.distances import distance
+from warp_kernels.physics2d.distances import overlap
 from warp_kernels.physics2d.geometry import remainder
 from warp_kernels.physics2d.observations import write_vector, write_vectors
 from warp_kernels.physics2d.placement import rest
@@ -65,8 +65,8 @@ def rules(num_agents: int, continuous: bool) -> Rules:
     """Build the rules for a number of agents."""
     scene = physics(num_agents)
     package, line, goal, floor = map(scene.row, ("package", "line", "goal", "floor"))
-    line_to_floor = distance(scene, Params, State, "line", "floor")
-    package_to_floor = distance(scene, Params, State, "package", "floor")
+    line_on_floor = overlap(scene, Params, State, "line", "floor")
+    package_on_floor = overlap(scene, Params, State, "package", "floor")
     stop = rest(scene, State)
 
     @wp.func
@@ -75,8 +75,8 @@ def rules(num_agents: int, continuous: bool) -> Rules:
         gap = wp.length(state.pos[env, package] - state.pos[env, goal])
         reward = (state.gap[env] - gap) * params.shaping_factor
         state.gap[env] = gap
-        has_fallen = line_to_floor(params, state, env, line, floor) < 0.0
-        has_fallen = has_fallen or package_to_floor(params, state, env, package, floor) < 0.0
+        has_fallen = line_on_floor(params, state, env, line, floor)
+        has_fallen = has_fallen or package_on_floor(params, state, env, package, floor)
         if has_fallen:
             reward += params.fall_reward
         for agent in range(num_agents):

@@ -7,7 +7,7 @@ import warp as wp
 from warp_kernels import philox
 from warp_kernels.episode import IO
 from warp_kernels.physics2d.bodies import Body, Box, Disc, Physics
-from warp_kernels.physics2d.distances import distance
+from warp_kernels.physics2d.distances import overlap
 from warp_kernels.physics2d.observations import write_vector, write_vectors
 from warp_kernels.physics2d.placement import rest, separate_point
 from warp_kernels.physics2d.scenario import scenario_rules
@@ -62,14 +62,14 @@ def rules(num_agents: int, num_packages: int, continuous: bool) -> Rules:
     """Build the rules for a number of agents and packages."""
     scene = physics(num_agents, num_packages)
     goal = scene.row("goal")
-    gap_to_goal = distance(scene, Params, State, "package", "goal")
+    is_on_goal = overlap(scene, Params, State, "package", "goal")
     stop = rest(scene, State)
 
     @wp.func
     def look(params: Params, state: State, env: int, package: int):
         row = num_agents + package
         state.gap[env, package] = wp.length(state.pos[env, row] - state.pos[env, goal])
-        state.on_goal[env, package] = wp.where(gap_to_goal(params, state, env, row, goal) < 0.0, 1, 0)
+        state.on_goal[env, package] = int(is_on_goal(params, state, env, row, goal))
 
     @wp.func
     def judge(params: Params, state: State, io: IO, env: int):
