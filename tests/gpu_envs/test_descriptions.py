@@ -17,12 +17,8 @@ from gpu_envs.errors import ConfigError
 from gpu_envs.runtime.factory import make_core
 
 PLACES = tables.names()
-CONTINUOUS = {
-    "MountainCarContinuous-v0",
-    "Pendulum-v1",
-    "DiscGame-v0",
-    *(id for id in list_envs() if id.startswith("VMAS")),
-}
+VMAS = {id for id in list_envs() if id.startswith("VMAS")}
+CONTINUOUS = {"MountainCarContinuous-v0", "Pendulum-v1", "DiscGame-v0"} | VMAS
 
 
 def of_agent(names, core, row):

@@ -17,6 +17,7 @@ from warp_kernels.physics2d.source import (
     product,
     rank_of,
     touched_arrays,
+    unit,
 )
 from warp_kernels.rules import Phase, item_phase
 
@@ -148,6 +149,8 @@ def _force_lines(physics: Physics, moving: list[BodyRows]) -> list[str]:
 
     def lines_of(rows: BodyRows) -> list[str]:
         block = _own_lines(physics, rows)
+        if rows.body.has_angle and kind_of(rows) != "disc":
+            block.append(f"along = {unit(rows, 'body')}")
         for other in physics.rows:
             if other.body.count and rows.body.meets(other.body) and (rows is not other or rows.body.count > 1):
                 block += _contact_lines(physics, rows, other)
@@ -194,7 +197,7 @@ def _contact_lines(physics: Physics, rows: BodyRows, other: BodyRows) -> list[st
     lines = [
         f"for other in range({other.first}, {other.end}):",
         "    gap = position - state.pos[env, other]",
-        f"    near = {near}",
+        f"    near = float({near})",
         "    if wp.dot(gap, gap) <= near * near" + (" and other != body:" if rows is other else ":"),
     ]
     by_shape = rank_of(rows) - rank_of(other)
@@ -227,6 +230,8 @@ def _pinned(physics: Physics, joint: Joint, rows: BodyRows, other: BodyRows) -> 
 def _contact_of(rows: BodyRows, other: BodyRows, is_first: bool, indent: int) -> list[str]:
     pair = ((rows, "body"), (other, "other")) if is_first else ((other, "other"), (rows, "body"))
     arguments = ", ".join(place(it, row, with_hollow=True) for it, row in pair)
+    if rows.body.has_angle:
+        arguments = arguments.replace(unit(rows, "body"), "along")
     sign, point = ("+", "point") if is_first else ("-", "other_point")
     lines = [f"contact = {kind_of(pair[0][0])}_{kind_of(pair[1][0])}({arguments}, k)"]
     if rows.body.is_movable:
