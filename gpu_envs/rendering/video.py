@@ -130,7 +130,9 @@ def write_video(path: str | Path, frames: Iterable[np.ndarray | torch.Tensor], f
             import imageio.v3 as iio
 
             stack = np.stack([first, *arrays])
-            settings: dict[str, Any] = {"lossless": True} if suffix == ".webp" else {}
+            # "quality" is the effort of lossless files, which are up to six times as large without it
+            lossless = {"lossless": True, "quality": 100, "method": 4, "minimize_size": True}
+            settings: dict[str, Any] = lossless if suffix == ".webp" else {}
             duration = round(1000.0 / fps)
             iio.imwrite(temporary, stack, plugin="pillow", extension=suffix, duration=duration, loop=0, **settings)
     return path

@@ -12,6 +12,7 @@ from pathlib import Path
 import numpy as np
 import torch
 import vmas
+from parity.traces import write_arrays
 from parity.vmas.scenes import SCENES, random_states
 from parity.vmas.vmas_replay import SCENARIOS
 from vmas.simulator import core, joints
@@ -268,13 +269,13 @@ def record_all(folder=FOLDER):
         if walks:  # every twentieth place
             trace |= {key: value[19::20] for key, value in trace.items() if key.startswith("after_")}
         arrays |= {f"{name}.{key}": value for key, value in trace.items()}
-    np.savez_compressed(folder / PHYSICS.name, **arrays)
+    write_arrays(folder / PHYSICS.name, arrays)
     traced = [(name, settings) for name, scenario in SCENARIOS.items() for settings in scenario.traced]
     arrays = {"settings": np.array(json.dumps(traced))}
     for index, (name, settings) in enumerate(traced):
         for key, values in record(name, settings, STEPS, seed=index).items():
             arrays[f"{index}.{key}"] = values
-    np.savez_compressed(folder / TRACE.name, **arrays)
+    write_arrays(folder / TRACE.name, arrays)
     for path in (PHYSICS, TRACE):
         print(f"{folder / path.name}: {(folder / path.name).stat().st_size} bytes")
 
