@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import re
 import shlex
-from pathlib import Path
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
+    from pathlib import Path
 
 LINE = 1000
 """Maximum number of characters of a message."""
@@ -113,7 +113,7 @@ def packages(extra: str) -> str:
     except metadata.PackageNotFoundError:  # a clone on the path that was not installed
         return f"-e '.[{extra}]' in the clone"
     if clone := _editable_folder():
-        folder = "." if Path.cwd() == clone else clone
+        folder = "." if clone.cwd() == clone else clone
         return f"-e {shlex.quote(f'{folder}[{extra}]')}"
     required, extras = dict[str, str](), [extra]
     for name in extras:
@@ -136,6 +136,7 @@ def _editable_folder() -> Path | None:
     """Return the folder of an editable installation of this project (PEP 610); None for another installation."""
     import json
     from importlib import metadata
+    from pathlib import Path
     from urllib.parse import urlsplit
     from urllib.request import url2pathname
 

@@ -77,7 +77,8 @@ class TrainingEvaluator:
     def columns(self) -> list[str]:
         """Names of the entries of `scores`."""
         names = [*self.sides, *self.shared_groups]
-        return [*(f"eval/{name}/{metric}" for name in names for metric in self._metrics(())), "eval/score"]
+        quantities = [*self._metrics(()), *self.metrics]
+        return [*(f"eval/{name}/{quantity}" for name in names for quantity in quantities), "eval/score"]
 
     def scores(self, policies: Mapping[str, PolicyProtocol]) -> dict[str, float]:
         """Return the entries of the row of metrics of policies by name.
@@ -112,7 +113,7 @@ class TrainingEvaluator:
                 for name, rows in rows_by_name.items()
                 for metric, function in self._metrics(rows).items()
             }
-            totals = {name: _total_of(rows) for name, rows in groups.items() if rows}
+            totals = {f"eval/score/{name}": _total_of(rows) for name, rows in groups.items() if rows}
             outcome = evaluate_policies(
                 self.core,
                 players,
@@ -120,10 +121,14 @@ class TrainingEvaluator:
                 greedy=self.config.eval_greedy,
                 engine=self.config.engine,
                 kernels=self.kernels,
-                metrics={**metrics, **totals},
+                metrics={**metrics, **totals, **self.metrics},
             )
-            for column in metrics:
-                values.setdefault(column, []).append(outcome.metrics[column].mean)
+            entries = {column: outcome.metrics[column] for column in metrics}
+            entries |= {
+                f"eval/{name}/{metric}": outcome.metrics[metric] for name in rows_by_name for metric in self.metrics
+            }
+            for column, estimate in entries.items():
+                values.setdefault(column, []).append(estimate.mean)
             scores += [outcome.metrics[name].mean for name in totals]
         means = {column: statistics.fmean(values[column]) for column in self.columns if column in values}
         return {**means, "eval/score": statistics.fmean(scores)}
@@ -153,12 +158,7 @@ class TrainingEvaluator:
             return lambda episodes: episodes.last_info[result][:, rows].mean(1)
 
         results = {f"{result}_mean": mean_of(result) for result in self.results}
-        return {
-            "return": _total_of(rows),
-            "episode_length_mean": lambda episodes: episodes.length,
-            **results,
-            **self.metrics,
-        }
+        return {"return": _total_of(rows), "episode_length_mean": lambda episodes: episodes.length, **results}
 
 
 def _total_of(rows: Sequence[int]) -> EpisodeMetric:

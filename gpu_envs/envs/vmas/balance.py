@@ -1,4 +1,4 @@
-"""VMASBalance-v0 (3 agents): Agents lift a ball on a line to a goal, against gravity."""
+"""VMASBalance-v0 (3 agents): Agents lift a ball on a line to a goal."""
 
 from dataclasses import dataclass
 

@@ -1,4 +1,4 @@
-"""VMASDispersion-v0 (4 agents): Agents that start together eat food at different places."""
+"""VMASDispersion-v0 (4 agents): Agents spread out to eat all food."""
 
 from dataclasses import dataclass
 

@@ -1,4 +1,4 @@
-"""VMASNavigation-v0 (4 agents): Agents move to their goals and see each other by LIDAR."""
+"""VMASNavigation-v0 (4 agents): Agents reach goals and see by LIDAR."""
 
 from dataclasses import dataclass
 
