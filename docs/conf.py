@@ -62,7 +62,7 @@ toc_object_entries_show_parents = "hide"
 OTHERS = (
     "abc|array|ast|benchmarl|collections|contextlib|dataclasses|gymnasium|lightning|matplotlib|np|numpy|pathlib|pettingzoo|scipy|"
     "sqlite3|stable_baselines3|torch|torchrl|types|warp|weakref|wp|"
-    "AECEnv|Composite|EnvBase|Figure|MultiOneHot|OneHot|Tensor|float32|int32|int64|signal|vec3f|vec3ub"
+    "AECEnv|Composite|EnvBase|Figure|MultiOneHot|OneHot|Tensor|float32|int32|int64|signal|vec2f|vec3f|vec3ub"
 )
 nitpick_ignore_regex = [
     (r"py:.*", rf"({OTHERS})(\..+)?"),
