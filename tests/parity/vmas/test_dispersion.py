@@ -19,7 +19,7 @@ def test_recorded_transitions_equal_the_original(index):
     assert name == "dispersion"
     counts = replay(name, settings, trace, TOLERANCE)
     assert counts["steps"] == 22
-    assert counts["rewards"] > 10
+    assert counts["rewards"] >= 4  # food is eaten in all traces
 
 
 def test_start_distribution():
