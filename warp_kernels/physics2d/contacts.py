@@ -110,8 +110,8 @@ def box_disc(
     k: Stiffness,
 ) -> Contact:
     """Return the contact of a box and a disc."""
-    near = other_radius + GAP
-    if is_beyond_box(center, unit, half, other, wp.vec2(near, near)):
+    reach = other_radius + GAP
+    if is_beyond_box(center, unit, half, other, wp.vec2(reach, reach)):
         return Contact()
     point = on_box(other, center, unit, half)
     inner = wp.vec3(point[0], point[1], 0.0)

@@ -75,8 +75,8 @@ def box_line_overlap(
 @wp.func
 def box_disc_overlap(center: wp.vec2, unit: wp.vec2, half: wp.vec2, other: wp.vec2, other_radius: float) -> bool:
     """Return whether a box and a disc overlap."""
-    near = other_radius + GAP
-    if geometry.is_beyond_box(center, unit, half, other, wp.vec2(near, near)):
+    reach = other_radius + GAP
+    if geometry.is_beyond_box(center, unit, half, other, wp.vec2(reach, reach)):
         return False
     return box_disc_distance(center, unit, half, other, other_radius) < 0.0
 

@@ -31,19 +31,19 @@ def box_ray(origin: wp.vec2, ray: wp.vec2, center: wp.vec2, unit: wp.vec2, half:
     """Return the distance along a ray to a box [m]; infinity if it misses it or starts inside."""
     offset = center - origin
     across = geometry.left(unit)
-    near = float(-wp.inf)
-    far = float(wp.inf)
+    entry_distance = float(-wp.inf)
+    exit_distance = float(wp.inf)
     for axis in range(2):
         along = wp.where(axis == 0, wp.dot(ray, unit), wp.dot(ray, across))
         away = wp.where(axis == 0, wp.dot(offset, unit), wp.dot(offset, across))
         if along != 0.0:
             first = (away - half[axis]) / along
             second = (away + half[axis]) / along
-            near = wp.max(near, wp.min(first, second))
-            far = wp.min(far, wp.max(first, second))
+            entry_distance = wp.max(entry_distance, wp.min(first, second))
+            exit_distance = wp.min(exit_distance, wp.max(first, second))
         elif wp.abs(away) > half[axis]:
-            far = float(-wp.inf)
-    return wp.where(far >= near and near > 0.0, near, float(wp.inf))
+            exit_distance = float(-wp.inf)
+    return wp.where(exit_distance >= entry_distance and entry_distance > 0.0, entry_distance, float(wp.inf))
 
 
 _RAYS = {"disc": disc_ray, "line": line_ray, "box": box_ray}

@@ -191,13 +191,13 @@ def _own_lines(physics: Physics, rows: BodyRows) -> list[str]:
 
 def _contact_lines(physics: Physics, rows: BodyRows, other: BodyRows) -> list[str]:
     """Return the lines of the contacts of the body in the row ``body`` with other bodies."""
-    near = _sum(reach(rows.body.shape), reach(other.body.shape))
+    contact_range = _sum(reach(rows.body.shape), reach(other.body.shape))
     if {kind_of(rows), kind_of(other)} != {"disc"}:
-        near = _sum(near, LINE_GAP)
+        contact_range = _sum(contact_range, LINE_GAP)
     lines = [
         f"for other in range({other.first}, {other.end}):",
         "    gap = position - state.pos[env, other]",
-        f"    near = float({near})",
+        f"    near = float({contact_range})",
         "    if wp.dot(gap, gap) <= near * near" + (" and other != body:" if rows is other else ":"),
     ]
     by_shape = rank_of(rows) - rank_of(other)
@@ -278,33 +278,33 @@ def _move_lines(physics: Physics, rows: BodyRows, is_first: bool) -> list[str]:
     """Return the lines that move and turn a body by its force and torque in a substep."""
     body, lines, step = rows.body, [], physics.step / physics.substeps
     drag = physics.drag if body.drag is None else body.drag
-    rest = f" * {_kept(drag)}" if is_first and drag != 0.0 else ""
+    decay = f" * {_decay(drag)}" if is_first and drag != 0.0 else ""
     if body.is_movable:
-        lines.append(f"velocity = velocity{rest} + force * {product(step, value(body.mass))}")
+        lines.append(f"velocity = velocity{decay} + force * {product(step, value(body.mass))}")
         if body.max_speed is not None:
             lines.append(f"velocity = capped(velocity, {value(body.max_speed)})")
         if body.speed_range is not None:
-            most = value(body.speed_range)
-            axes = ", ".join(f"wp.clamp(velocity[{axis}], -{most}, {most})" for axis in range(2))
+            limit = value(body.speed_range)
+            axes = ", ".join(f"wp.clamp(velocity[{axis}], -{limit}, {limit})" for axis in range(2))
             lines.append(f"velocity = wp.vec2({axes})")
         lines.append(f"position = position + velocity * {step!r}")
         limits = (physics.half_width, physics.half_height)
         if limits != (None, None):
             axes = ", ".join(
-                f"position[{axis}]" if most is None else f"wp.clamp(position[{axis}], -{value(most)}, {value(most)})"
-                for axis, most in enumerate(limits)
+                f"position[{axis}]" if limit is None else f"wp.clamp(position[{axis}], -{value(limit)}, {value(limit)})"
+                for axis, limit in enumerate(limits)
             )
             lines.append(f"position = wp.vec2({axes})")
         lines += ["state.vel[env, body] = velocity", "state.pos[env, body] = position"]
     if body.is_rotatable:
         row = angle_row(rows, "body")
-        lines.append(f"spin = state.spin[env, {row}]{rest} + torque * {product(step, inertia(body))}")
+        lines.append(f"spin = state.spin[env, {row}]{decay} + torque * {product(step, inertia(body))}")
         lines.append(f"state.spin[env, {row}] = spin")
         lines.append(f"state.rot[env, {row}] = state.rot[env, {row}] + spin * {step!r}")
     return lines
 
 
-def _kept(drag: Number) -> str:
+def _decay(drag: Number) -> str:
     return f"(1.0 - params.{drag})" if isinstance(drag, str) else repr(1.0 - drag)
 
 

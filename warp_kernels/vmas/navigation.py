@@ -113,9 +113,9 @@ def rules(sizes: Sizes, continuous: bool) -> Rules:
         if are_there:
             reward += params.final_reward
         if wp.static(sizes.collisions):
-            near = 2.0 * params.agent_radius + params.min_collision_distance
+            collision_distance = 2.0 * params.agent_radius + params.min_collision_distance
             for other in range(num_agents):
-                if other != agent and wp.length(state.pos[env, other] - state.pos[env, agent]) <= near:
+                if other != agent and wp.length(state.pos[env, other] - state.pos[env, agent]) <= collision_distance:
                     reward += params.agent_collision_penalty
         io.reward[env, agent] = reward
         if arrived:

@@ -93,8 +93,10 @@ def rules(num_agents: int, num_packages: int, continuous: bool) -> Rules:
         position = state.pos[env, agent]
         column = write_vectors(io, env, agent, 0, position, state.vel[env, agent])
         for package in range(num_packages):
-            place = state.pos[env, num_agents + package]
-            column = write_vectors(io, env, agent, column, place - state.pos[env, goal], place - position)
+            package_position = state.pos[env, num_agents + package]
+            column = write_vectors(
+                io, env, agent, column, package_position - state.pos[env, goal], package_position - position
+            )
             column = write_vector(io, env, agent, column, state.vel[env, num_agents + package])
             io.obs[env, agent, column] = float(state.on_goal[env, package])
             column += 1

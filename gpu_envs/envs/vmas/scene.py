@@ -42,8 +42,8 @@ def scene(
     order = sorted(physics.rows, key=lambda rows: (rows.body.name not in targets, -rows.first))
     shapes = [*under]
     for rows in order:
-        shown = (visible or {}).get(rows.body.name)
-        alpha = torch.ones_like(pos[:, rows.first : rows.end, 0]) if shown is None else shown.float()
+        is_visible = (visible or {}).get(rows.body.name)
+        alpha = torch.ones_like(pos[:, rows.first : rows.end, 0]) if is_visible is None else is_visible.float()
         shapes.append(_bodies(core, envs, rows, colors[rows.body.name], alpha, rows.body.name in targets))
     bounds = torch.stack([-half, -half, half, half], dim=1)
     first = physics.rows[0]
