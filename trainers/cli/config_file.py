@@ -240,16 +240,18 @@ def _check_overrides(kind: type[Any], command: str, options: Collection[str]) ->
         command: Command after "gpu-envs".
         options: Names of the options that are given.
     """
-    own = get_type_hints(kind)
-    if "train_overrides" not in own:
+    option_types = get_type_hints(kind)
+    if "train_overrides" not in option_types:
         return
     learner = (f"learner.{field.name}" for field in dataclasses.fields(algorithm_specs.find("ppo").config_type))
     settings = [*learner, *(field.name for field in dataclasses.fields(TrainConfig))]
-    if "steps" in own:  # of leagues, which train that long per iteration
+    if "steps" in option_types:  # of leagues, which train that long per iteration
         settings.remove("total_steps")
     for name in options:
         is_setting = name == "steps" or name in settings or name.startswith("learner.")
-        if name not in own and (is_setting or (abbreviated_names(name, settings) and not similar_names(name, own))):
+        if name not in option_types and (
+            is_setting or (abbreviated_names(name, settings) and not similar_names(name, option_types))
+        ):
             nearest = (similar_names(name, settings) or [name])[0]
             option = f"--{name.replace('_', '-')}"
             raise ConfigError(

@@ -396,8 +396,8 @@ def zoo_names() -> list[str]:
 def zoo_folder(name: str) -> Path:
     """Return the folder of an entry of the model zoo; raise ConfigError for an unknown name."""
     if name not in zoo_names():
-        near = similar_names(name, zoo_names())
-        hint = f"did you mean {ZOO}{near[0]}?" if near else f"expected one of {', '.join(zoo_names())}"
+        suggestions = similar_names(name, zoo_names())
+        hint = f"did you mean {ZOO}{suggestions[0]}?" if suggestions else f"expected one of {', '.join(zoo_names())}"
         raise ConfigError(f"no model in the zoo named {name!r}; {hint}")
     return ZOO_FOLDER / name
 

@@ -49,9 +49,9 @@ def read_config(path: Path) -> dict[str, Any]:
         raise ConfigError(f"{path}: expected a YAML file, got {reason}; name another file") from None
     except yaml.MarkedYAMLError as error:
         mark = error.problem_mark or error.context_mark
-        place = f"line {mark.line + 1}, column {mark.column + 1}: " if mark else ""
+        position = f"line {mark.line + 1}, column {mark.column + 1}: " if mark else ""
         reason = " ".join(words for words in (error.problem, error.context) if words)
-        raise ConfigError(f"{path}: {place}expected YAML with plain values, got an error: {reason}") from None
+        raise ConfigError(f"{path}: {position}expected YAML with plain values, got an error: {reason}") from None
     except (yaml.YAMLError, OmegaConfBaseException, RecursionError) as error:
         raise ConfigError(f"{path}: expected YAML with plain values, got {_one_line(error)}") from None
     for name, value in _leaves(values):
