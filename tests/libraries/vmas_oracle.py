@@ -194,9 +194,9 @@ def state_of(env, name, settings):
 def bring_together(env, entities, rng):
     """Move some agents to the surfaces of other bodies, and some of those that move to bodies that do not collide."""
     for entity in entities:
-        others = [other for other in entities if other is not entity]
+        other_entities = [other for other in entities if other is not entity]
         is_agent = isinstance(entity, core.Agent)
-        targets = [other for other in others if other.collide or not is_agent] or others
+        targets = [other for other in other_entities if other.collide or not is_agent] or other_entities
         if entity.movable and targets and rng.random() < (0.3 if is_agent else 0.15):
             other = targets[rng.integers(len(targets))]
             shape = other.shape

@@ -116,22 +116,22 @@ def between_segments(
     point = start
     other_point = on_segment(start, other, other_unit, other_half)
     least = wp.length(point - other_point)
-    near = on_segment(end, other, other_unit, other_half)
-    distance = wp.length(end - near)
+    projection = on_segment(end, other, other_unit, other_half)
+    distance = wp.length(end - projection)
     if distance < least:
         point = end
-        other_point = near
+        other_point = projection
         least = distance
-    near = on_segment(other_start, center, unit, half)
-    distance = wp.length(other_start - near)
+    projection = on_segment(other_start, center, unit, half)
+    distance = wp.length(other_start - projection)
     if distance < least:
-        point = near
+        point = projection
         other_point = other_start
         least = distance
-    near = on_segment(other_end, center, unit, half)
-    distance = wp.length(other_end - near)
+    projection = on_segment(other_end, center, unit, half)
+    distance = wp.length(other_end - projection)
     if distance < least:
-        point = near
+        point = projection
         other_point = other_end
     way = end - start
     other_way = other_end - other_start
@@ -192,10 +192,10 @@ def between_boxes(
         if side < 4:
             middle = side_of_box(side, center, unit, half)
             length = wp.where(side < 2, half[1], half[0])
-            near = between_box_and_segment(
+            segment_pair = between_box_and_segment(
                 other, other_unit, other_half, wp.vec2(middle[0], middle[1]), wp.vec2(middle[2], middle[3]), length
             )
-            pair = wp.vec4(near[2], near[3], near[0], near[1])
+            pair = wp.vec4(segment_pair[2], segment_pair[3], segment_pair[0], segment_pair[1])
         else:
             middle = side_of_box(side - 4, other, other_unit, other_half)
             length = wp.where(side < 6, other_half[1], other_half[0])

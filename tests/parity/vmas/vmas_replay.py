@@ -163,18 +163,18 @@ def check_action_tables(page):
         return core.world_state["vel"][0, 0]
 
     continuous, discrete = tables.action_tables(page)
-    rest, unit = change(0, False), (change([1.0, 1.0], True) - change([0.0, 0.0], True))
+    velocity_at_rest, unit = change(0, False), (change([1.0, 1.0], True) - change([0.0, 0.0], True))
     assert [row[0] for row in discrete] == list(range(9))
     for index, horizontal, vertical in discrete:
         expected = torch.tensor([throttles[horizontal], throttles[vertical]]) * unit
-        torch.testing.assert_close(change(index, False) - rest, expected)
+        torch.testing.assert_close(change(index, False) - velocity_at_rest, expected)
     for component, axis, limits in continuous:
         assert (axis, limits) == (("along x", "along y")[component], "[-1, 1]")
         action = [0.0, 0.0]
         action[component] = -0.5
         expected = torch.zeros(2)
         expected[component] = -0.5 * unit[component]
-        torch.testing.assert_close(change(action, True) - rest, expected)
+        torch.testing.assert_close(change(action, True) - velocity_at_rest, expected)
 
 
 def core_at(name, settings, trace):
