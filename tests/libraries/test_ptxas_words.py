@@ -6,6 +6,7 @@ from benchmarks.kernels import budgets
 from benchmarks.kernels.words import SUBJECTS, count_accesses
 
 
+@pytest.mark.optimized
 @pytest.mark.parametrize("name", SUBJECTS)
 def test_fused_kernels_access_memory_in_words_of_16_bytes(name):
     small, _, wide = count_accesses(name)
