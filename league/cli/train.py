@@ -47,10 +47,16 @@ class LeagueTrainOptions(ConfigFileOptions, TrainingOptions):
     """Train populations of policies that play against each other.
 
     The other options are the settings of the algorithm: name it to see them, as in
-    gpu-envs league train --algorithm alphastar --help
+    gpu-envs league train --algorithm alphastar --help-all
 
     Example: gpu-envs league train KuhnPoker-v0 --algorithm psro --iterations 10 --run-dir out/kuhn
     """
+
+    FIRST_OPTIONS = (
+        "env_id", "algorithm", "iterations", "steps", "meta_solver", "oracle", "response_init", "variant", "roles",
+        "episodes_per_matchup", "asynchronous", "train_overrides", "init_from", "seed", "device", "executor",
+        "num_workers", "logger", "config", "env_arg", "run_dir",
+    )  # fmt: skip
 
     env_id: Annotated[Positional[str], arg(metavar="[ID]", help_behavior_hint="")] = ""
     """Environment id, such as KuhnPoker-v0. The environment must declare roles."""

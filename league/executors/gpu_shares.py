@@ -252,7 +252,7 @@ def format_plan(nodes: Sequence[GpuNode], plan: SharePlan, names: Sequence[str])
     if waiting := list(names[len(plan.shares) :]):
         by_share["waiting"] = waiting
     width = max(map(len, ("GPUs each", *by_share)))
-    lines = [text, f"  {'GPUs each':{width}}  trainings"]
+    lines = [text, f"  {'GPUs each':{width}}  runs"]
     for label, trainings in by_share.items():
         lines.append(f"  {label:{width}}  {len(trainings):>3}: {', '.join(trainings)}")
     return "\n".join(shorten(line, WIDTH) for line in lines)

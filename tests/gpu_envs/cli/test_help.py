@@ -100,6 +100,14 @@ def test_help_has_the_options_that_are_used_first_and_help_all_has_all(capsys):
     assert re.search(r"--num-envs INT[^(]*\(default:\s+\d+\)", short), "the defaults of the preset"
 
 
+def test_help_of_league_train_has_the_options_that_are_used_first(capsys):
+    command = ("league", "train", "--algorithm", "pbt")
+    short, long = (help_text(capsys, *command, option=option) for option in ("--help", "--help-all"))
+    assert "--iterations" in short and "--rules.size" not in short
+    assert "--iterations" in long and "--rules.size" in long
+    assert short.endswith("The other options: gpu-envs league train --help-all\n")
+
+
 def test_help_of_an_environment_lists_its_settings(capsys):
     text = " ".join(help_text(capsys, "train", "SimpleTag-v0").split())
     assert re.search(r"Settings of SimpleTag-v0: .*num_good: .*\(default: 1\)", text)

@@ -36,7 +36,7 @@ def league(tmp_path):
 def test_table_before_the_first_iteration_names_the_first_players(league):
     assert gpu_table(ClaimedGpus(8), league, "cuda:0").splitlines() == [
         "8 GPUs on 1 node (H100)",
-        "  GPUs each  trainings",
+        "  GPUs each  runs",
         "  4            2: main_adversary_0, main_agent_0",
     ]
     assert gpu_table(ClaimedGpus(8), league, "cpu") == ""

@@ -85,7 +85,7 @@ def test_table_names_gpus_and_shares_in_short_lines():
     names = [f"league_exploiter_{number}" for number in range(14)]
     assert format_plan(nodes, plan_shares(nodes, 14), names).splitlines() == [
         "3 GPUs on 2 nodes (H100)",
-        "  GPUs each  trainings",
+        "  GPUs each  runs",
         "  0.25        12: league_exploiter_0, league_exploiter_1, league_exploiter_2, …",
         "  waiting      2: league_exploiter_12, league_exploiter_13",
     ]
