@@ -103,8 +103,10 @@ def test_help_has_the_options_that_are_used_first_and_help_all_has_all(capsys):
 def test_help_of_league_train_has_the_options_that_are_used_first(capsys):
     command = ("league", "train", "--algorithm", "pbt")
     short, long = (help_text(capsys, *command, option=option) for option in ("--help", "--help-all"))
-    assert "--iterations" in short and "--rules.size" not in short
-    assert "--iterations" in long and "--rules.size" in long
+    assert "--iterations" in short
+    assert "--rules.size" not in short
+    assert "--iterations" in long
+    assert "--rules.size" in long
     assert short.endswith("The other options: gpu-envs league train --help-all\n")
 
 
