@@ -2,12 +2,14 @@
 
 import numpy as np
 import pytest
+import vmas
 from libraries import vmas_oracle as oracle
 from libraries.oracle_checks import assert_recorded
 from parity.vmas.scenes import SCENES, Stepper, worst
 from parity.vmas.vmas_replay import SCENARIOS, replay
 
 from gpu_envs.runtime.factory import make_core
+from gpu_envs.vmas import make_env
 
 STATES, STEPS = 400, 300
 
@@ -65,3 +67,31 @@ def test_recorded_traces_are_those_of_the_original(tmp_path):
     oracle.record_all(tmp_path)
     assert_recorded(tmp_path / oracle.PHYSICS.name, oracle.PHYSICS, tolerance=1e-4)
     assert_recorded(tmp_path / oracle.TRACE.name, oracle.TRACE, tolerance=1e-4)
+
+
+@pytest.mark.parametrize("options", [{}, {"dict_spaces": True, "terminated_truncated": True, "max_steps": 2}])
+@pytest.mark.parametrize("name", SCENARIOS)
+def test_the_same_loop_runs_with_both_libraries(name, options):
+    """Structures, shapes and dtypes of all that a loop gets; values are compared above."""
+
+    def layout(value):
+        if isinstance(value, dict):
+            return {key: layout(item) for key, item in value.items()}
+        if isinstance(value, list | tuple):
+            return [layout(item) for item in value]
+        return tuple(value.squeeze(-1).shape), value.dtype  # rewards of VMAS's wheel are (E, 1)
+
+    def play(make):
+        env = make(name, num_envs=3, seed=0, **options)
+        yield env.n_agents, [agent.name for agent in env.agents], env.num_envs, env.max_steps
+        yield layout(env.reset(seed=1))
+        for _ in range(2):
+            actions = env.get_random_actions()
+            yield layout(actions)
+            *results, infos = env.step(actions)
+            yield layout(results), type(infos), len(infos)
+        yield layout(env.done())
+        yield layout(env.reset_at(1, return_dones=True))
+        yield type(env.action_space).__name__, type(env.observation_space).__name__
+
+    assert list(play(make_env)) == list(play(vmas.make_env))
