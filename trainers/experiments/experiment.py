@@ -6,11 +6,10 @@ import contextlib
 import dataclasses
 import math
 import os
-import signal
 import subprocess
 import sys
 import threading
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Sequence
 from concurrent.futures import FIRST_COMPLETED, Future, ThreadPoolExecutor, wait
 from pathlib import Path
 from typing import Any
@@ -19,13 +18,13 @@ from gpu_envs.errors import ConfigError
 from gpu_envs.runtime.kernels import available_cores
 from gpu_envs.utils.paths import check_folder
 from gpu_envs.utils.progress import Progress
-from trainers.base.serialization import check_fields, read_json, read_record, write_json
+from trainers.base.serialization import write_json
 from trainers.experiments.grid import CROSS_PLAY, SETTINGS, Cell, Grid
-from trainers.experiments.part import FINAL, SCORES, TRAINED, Part, scores_in
+from trainers.experiments.part import Part
 from trainers.experiments.report import COLUMNS, frame_of, write_report
 from trainers.runner.signals import signals
 from trainers.storage import checkpoint, run_folder, seed_metrics
-from trainers.storage.config_yaml import read_config
+from trainers.storage.config_yaml import leaves, read_config
 from trainers.storage.folder_lock import FolderLock
 from trainers.storage.learning_curves import read_rows
 from trainers.storage.run_folder import EXPERIMENT
@@ -108,8 +107,8 @@ class Experiment:
             pool = _RayPool(ray_address) if executor == "ray" else _ProcessPool(count)
             self.failures = {}
             with contextlib.closing(pool):
-                for parts in self._phases():
-                    self._work(parts, pool, progress)
+                for _ in range(2):  # the first policies in cross-play have to wait for their opponents
+                    self._work(pool, progress)
             self.write_table()
         return self.failures
 
@@ -122,10 +121,14 @@ class Experiment:
             if path not in cells:
                 differences.append(f"{path.name} on {path.parent.name} is not in the file")
                 continue
-            recorded, settings = _flat(read_config(file)), _flat(cells[path].settings)
+            recorded, settings = dict(leaves(read_config(file))), dict(leaves(cells[path].settings))
             names = sorted(name for name in {*recorded, *settings} if recorded.get(name) != settings.get(name))
             values = [f"{name} {recorded.get(name)} -> {settings.get(name)}" for name in names]
-            values += self._other_seeds(cells[path]) + self._other_protocol(cells[path])
+            if (file.parent / checkpoint.SEEDS).is_file():  # more seeds may follow those that are trained at once
+                record = run_folder.read_seeds(file.parent)
+                seeds = range(record.config["seed"], record.config["seed"] + record.num_seeds)
+                if self.grid.seeds[: len(seeds)] != seeds:
+                    values.append(f"seeds {list(seeds)} -> {list(self.grid.seeds)}")
             if values:
                 differences.append(f"{cells[path]}: {', '.join(values)}")
         if differences:
@@ -134,66 +137,33 @@ class Experiment:
                 "choose another --run-dir, or remove the folders of these cells"
             )
 
-    def _other_seeds(self, cell: Cell) -> list[str]:
-        """Return the difference from the seeds that a cell trains at once; more may follow, none be left out."""
-        if not (self.run_dir / cell.path / checkpoint.SEEDS).is_file():
-            return []
-        record = run_folder.read_seeds(self.run_dir / cell.path)
-        seeds = range(record.config["seed"], record.config["seed"] + record.num_seeds)
-        if seeds[0] == self.grid.seeds[0] and seeds[-1] in self.grid.seeds:
-            return []
-        return [f"seeds {list(seeds)} -> {list(self.grid.seeds)}"]
+    def part_of(self, cell: Cell, seeds: Sequence[int]) -> Part:
+        """Return the work on seeds of a cell."""
+        opponents, protocol = self.grid.tasks[cell.task].opponents, self.grid.evaluation
+        rivals = [c.algorithm for c in self.grid.cells if c.task == cell.task and c.algorithm != cell.algorithm]
+        return Part(
+            cell=cell,
+            run_dir=str(self.run_dir.absolute()),
+            seeds=seeds,
+            opponents=rivals if opponents == CROSS_PLAY else [opponents],
+            is_cross_play=opponents == CROSS_PLAY,
+            episodes=protocol.last_episodes,
+            greedy=protocol.greedy,
+            modules=self.modules,
+        )
 
-    def _other_protocol(self, cell: Cell) -> list[str]:
-        """Return the differences of the protocol from that of the final evaluations of a cell."""
-        files = [self.run_dir / cell.run_of(seed) / self._final_file(cell) for seed in self.grid.seeds]
-        records = [check_fields(str(file), read_json(file), SCORES) for file in files if file.is_file()]
-        protocol = {"episodes": self.grid.evaluation.last_episodes, "greedy": self.grid.evaluation.greedy}
-        if self.grid.tasks[cell.task].opponents != CROSS_PLAY:
-            protocol["opponents"] = self.grid.tasks[cell.task].opponents
-        texts = [
-            f"{key} {recorded} -> {value}"
-            for record in records
-            for key, value in protocol.items()
-            if (recorded := {**record, "opponents": next(iter(record["scores"]), "")}[key]) != value
+    def _parts(self) -> list[Part]:
+        """Return the parts that are not complete and have not failed."""
+        seeds = list(self.grid.seeds)
+        parts = [
+            self.part_of(cell, block)
+            for cell in self.grid.cells
+            for block in ([seeds] if cell.trains_seeds_at_once else [[seed] for seed in seeds])
         ]
-        return list(dict.fromkeys(texts))
+        return [part for part in parts if str(part) not in self.failures and not part.is_complete()]
 
-    def _phases(self) -> Iterator[list[tuple[Cell, Part]]]:
-        """Yield what is left to do: trainings with evaluations, then cross-play, whose opponents are trained."""
-        cells = self.grid.cells
-        yield [(cell, part) for cell in cells for part in self._parts(cell, ()) if not part.is_complete()]
-        rivals = {cell.path: self._rivals(cell) for cell in cells}
-        parts = [(cell, part) for cell in cells if rivals[cell.path] for part in self._parts(cell, rivals[cell.path])]
-        yield [(cell, part) for cell, part in parts if not part.is_complete()]
-
-    def _rivals(self, cell: Cell) -> list[Cell]:
-        """Return the cells whose policies are the opponents of a cell's in cross-play."""
-        is_cross_play = self.grid.tasks[cell.task].opponents == CROSS_PLAY
-        return [c for c in self.grid.cells if is_cross_play and c.task == cell.task and c.algorithm != cell.algorithm]
-
-    def _parts(self, cell: Cell, rivals: Sequence[Cell]) -> list[Part]:
-        protocol, folder = self.grid.evaluation, self.run_dir.absolute()
-        at_once = cell.trains_seeds_at_once or bool(rivals)
-        blocks = [tuple(self.grid.seeds)] if at_once else [(seed,) for seed in self.grid.seeds]
-        return [
-            Part(
-                command=cell.command,
-                folder=str(folder / cell.path),
-                settings=cell.settings,
-                seeds=seeds,
-                at_once=at_once,
-                opponents=self.grid.tasks[cell.task].opponents,
-                rivals=tuple(str(folder / rival.path) for rival in rivals),
-                episodes=protocol.last_episodes,
-                greedy=protocol.greedy,
-                modules=self.modules,
-            )
-            for seeds in blocks
-        ]
-
-    def _work(self, parts: Sequence[tuple[Cell, Part]], pool: Any, progress: Progress | None) -> None:
-        """Let a pool work on parts, and note the failures."""
+    def _work(self, pool: Any, progress: Progress | None) -> None:
+        """Let a pool work on all parts that are left, and note the failures."""
         numbers: list[int] = []
 
         def stop(number: int) -> None:
@@ -201,14 +171,12 @@ class Experiment:
             pool.stop()
 
         with signals(stop):
-            running = {pool.submit(part): (cell, part) for cell, part in parts}
+            running = {pool.submit(part): part for part in self._parts()}
             while running:
-                done = wait(running, timeout=POLL, return_when=FIRST_COMPLETED).done
-                for future in done:
-                    cell, part = running.pop(future)
+                for future in wait(running, timeout=POLL, return_when=FIRST_COMPLETED).done:
+                    part = running.pop(future)
                     if not numbers and (message := _message_of(future)):
-                        name = str(cell) if part.at_once else f"{cell}, seed {part.seeds[0]}"
-                        self.failures[name] = f"{message}; see {part.log}"
+                        self.failures[str(part)] = f"{message}; see {part.log}"
                 if progress is not None and not numbers:
                     complete = sum(self.is_complete(cell, seed) for cell in self.grid.cells for seed in self.grid.seeds)
                     text = f"{complete} of {len(self.grid.cells) * len(self.grid.seeds)} runs complete"
@@ -229,11 +197,10 @@ class Experiment:
 
     def steps_of(self, cell: Cell, seed: int) -> int:
         """Return the environment steps that a run has taken; 0 or 1 for a league's."""
-        run = self.run_dir / cell.run_of(seed)
-        if (run / TRAINED).is_file():
+        if self.part_of(cell, [seed]).is_trained(seed):
             return max(cell.total_steps, 1)
         try:
-            with (run / "metrics.csv").open("rb") as file:
+            with (self.run_dir / cell.run_of(seed) / "metrics.csv").open("rb") as file:
                 head = file.readline().decode().rstrip("\n").split(",")
                 file.seek(max(0, file.seek(0, os.SEEK_END) - 8192))
                 last = file.read().decode().rpartition("\n")[0].rpartition("\n")[2].split(",")
@@ -243,13 +210,7 @@ class Experiment:
 
     def is_complete(self, cell: Cell, seed: int) -> bool:
         """Return whether a run is trained and evaluated."""
-        file = self.run_dir / cell.run_of(seed) / self._final_file(cell)
-        names = {rival.algorithm for rival in self._rivals(cell)}
-        return file.is_file() and (file.stem != CROSS_PLAY or names <= scores_in(file).keys())
-
-    def _final_file(self, cell: Cell) -> str:
-        """Return the name of the file with the final evaluation of a run."""
-        return f"{CROSS_PLAY}.json" if self.grid.tasks[cell.task].opponents == CROSS_PLAY else FINAL
+        return self.part_of(cell, [seed]).is_complete()
 
     def status(self) -> list[tuple[str, str, str]]:
         """Return task, algorithm and state of every cell, such as "7 of 10 runs complete, 83 % of the steps"."""
@@ -284,39 +245,29 @@ class Experiment:
         Raises:
             CheckpointError: A file of the run is damaged.
         """
-        run = self.run_dir / cell.run_of(seed)
         head = {"task": cell.task, "algorithm": cell.algorithm, "seed": seed}
-        seconds: dict[int, float] = {}
+        table = read_rows(self.run_dir / cell.run_of(seed) / "metrics.csv")
+        times = [float(row.get("seconds") or math.nan) for row in table]
         rows = []
-        for row in read_rows(run / "metrics.csv"):
-            steps = int(row["env_steps"])
-            seconds[steps] = float(row.get("seconds") or math.nan)
-            entry = {**head, "env_steps": steps, "seconds": seconds[steps], "final": 0, "opponents": ""}
+        for row, seconds in zip(table, times, strict=True):
+            entry = {**head, "env_steps": int(row["env_steps"]), "seconds": seconds, "final": 0, "opponents": ""}
             rows += [
                 {**entry, "metric": name, "value": float(value)}
                 for name, value in row.items()
                 if name.startswith("eval/") and value
             ]
-        final = self._final_rows(head, run / self._final_file(cell), seconds)
-        return rows + [row for row in final if row["opponents"] or self.is_complete(cell, seed)]
-
-    def _final_rows(
-        self, head: Mapping[str, Any], file: Path, seconds: Mapping[int, float]
-    ) -> Iterator[dict[str, Any]]:
-        """Yield the rows of the evaluation of a run's best checkpoint."""
-        is_cross_play = file.stem == CROSS_PLAY
-        by_opponents = scores_in(file)
-        if is_cross_play and by_opponents:
-            metrics = next(iter(by_opponents.values()))
-            count = len(by_opponents)
-            by_opponents[""] = {name: sum(by_opponents[o][name] for o in by_opponents) / count for name in metrics}
-        for opponents, scores in by_opponents.items():
-            steps = int(scores["env_steps"])
-            entry = {**head, "env_steps": steps, "seconds": max(seconds.values(), default=math.nan), "final": 1}
-            name = opponents if is_cross_play else ""
-            for metric, value in scores.items():
-                if metric != "env_steps":
-                    yield {**entry, "opponents": name, "metric": metric, "value": value}
+        part = self.part_of(cell, [seed])
+        scores = part.scores(seed)
+        if part.is_cross_play and part.is_complete():
+            metrics = next(iter(scores.values()))
+            scores[""] = {name: sum(columns[name] for columns in scores.values()) / len(scores) for name in metrics}
+        elif scores and not part.is_cross_play:
+            scores = {"": scores[part.opponents[0]]}
+        for opponents, columns in scores.items():
+            entry = {**head, "env_steps": int(columns["env_steps"]), "seconds": max(times, default=math.nan)}
+            entry |= {"final": 1, "opponents": opponents}
+            rows += [{**entry, "metric": name, "value": columns[name]} for name in columns if name != "env_steps"]
+        return rows
 
     def write_table(self) -> Path:
         """Write the table of evaluations, and return its path."""
@@ -344,35 +295,19 @@ class _ProcessPool:
     """Processes of this machine, each with its share of the cores."""
 
     def __init__(self, count: int) -> None:
-        self._threads = ThreadPoolExecutor(count)
         cores = sorted(os.sched_getaffinity(0))
-        self._shares: list[list[int]] = [cores[i::count] or cores for i in range(count)]
-        self._processes: set[subprocess.Popen[bytes]] = set()
-        self._lock, self._stopped = threading.Lock(), False
+        shares = iter([cores[i::count] or cores for i in range(count)])
+        # a process has the cores of the thread that starts it
+        self._threads = ThreadPoolExecutor(count, initializer=lambda: os.sched_setaffinity(0, next(shares)))
+        self._stopped = threading.Event()
 
     def submit(self, part: Part) -> Future[str]:
         """Work on a part; the future holds the message of its failure, or ""."""
-        return self._threads.submit(self._work, part)
-
-    def _work(self, part: Part) -> str:
-        with self._lock:
-            if self._stopped:
-                return ""
-            cores = self._shares.pop()
-            process = _start_part(part, cores)
-            self._processes.add(process)
-        code = process.wait()
-        with self._lock:
-            self._processes.remove(process)
-            self._shares.append(cores)
-        return failure_of(part, code)
+        return self._threads.submit(run_part, part, self._stopped)
 
     def stop(self) -> None:
         """Let the processes save and end."""
-        with self._lock:
-            self._stopped = True
-            for process in self._processes:
-                process.send_signal(signal.SIGTERM)
+        self._stopped.set()
 
     def close(self) -> None:
         self.stop()
@@ -390,8 +325,8 @@ class _RayPool:
 
     def submit(self, part: Part) -> Future[str]:
         """Work on a part; the future holds the message of its failure, or ""."""
-        gpus = float(str(part.settings.get("device", "cpu")).startswith("cuda"))
-        task = self._ray.remote(num_cpus=2, num_gpus=gpus)(work_on).remote(dataclasses.asdict(part))
+        gpus = float(str(part.cell.settings.get("device", "cpu")).startswith("cuda"))
+        task = self._ray.remote(num_cpus=2, num_gpus=gpus)(run_part).remote(part)
         future: Future[str] = task.future()
         self._tasks[future] = task
         return future
@@ -406,27 +341,25 @@ class _RayPool:
         self.stop()
 
 
-def _start_part(part: Part, cores: Sequence[int] | None = None) -> subprocess.Popen[bytes]:
-    """Start a process that works on a part, on these cores; its output goes to the log of the cell."""
-    file = Path(part.folder) / f"part{part.name}.json"
-    file.parent.mkdir(parents=True, exist_ok=True)
-    about = {"cores": None if cores is None else list(cores), "parent": os.getpid()}
-    write_json(file, {**dataclasses.asdict(part), **about})
-    words = [sys.executable, "-m", "trainers.experiments.part", str(file)]
+def run_part(part: Part, stopped: threading.Event | None = None) -> str:
+    """Work on a part in another process, until a thread stops it; return the message of its failure, or ""."""
+    stopped = stopped or threading.Event()
+    if stopped.is_set():
+        return ""
+    part.folder.mkdir(parents=True, exist_ok=True)
+    file = part.folder / f"part{part.suffix}.json"
+    write_json(file, dataclasses.asdict(part))
+    words = [sys.executable, "-m", "trainers.experiments.part", str(file), str(os.getpid())]
     with part.log.open("ab") as log:
-        return subprocess.Popen(words, stdin=subprocess.DEVNULL, stdout=log, stderr=log, start_new_session=True)
-
-
-def work_on(fields: dict[str, Any]) -> str:
-    """Work on a part in a task of Ray, and return the message of its failure, or ""."""
-    part = read_record(Part, "part", fields)
-    process = _start_part(part)
+        process = subprocess.Popen(words, stdin=subprocess.DEVNULL, stdout=log, stderr=log, start_new_session=True)
     try:
-        return failure_of(part, process.wait())
-    except BaseException:  # the task is cancelled
-        process.send_signal(signal.SIGTERM)
+        while process.poll() is None and not stopped.wait(0.1):
+            pass
+    finally:  # also if Ray cancels the task
+        if process.poll() is None:
+            process.terminate()  # it saves and ends
         process.wait()
-        raise
+    return failure_of(part, process.returncode)
 
 
 def failure_of(part: Part, code: int) -> str:
@@ -443,14 +376,3 @@ def _message_of(future: Future[str]) -> str:
         return future.result()
     except Exception as error:  # noqa: BLE001  # reported; the other cells go on
         return f"{type(error).__name__}: {str(error).partition(chr(10))[0]}"
-
-
-def _flat(values: Mapping[str, Any], prefix: str = "") -> dict[str, Any]:
-    """Return nested settings by dotted names."""
-    result: dict[str, Any] = {}
-    for name, value in values.items():
-        if isinstance(value, Mapping) and value:
-            result |= _flat(value, f"{prefix}{name}.")
-        else:
-            result[f"{prefix}{name}"] = value
-    return result

@@ -1,6 +1,7 @@
 """A part of an experiment, in a process of its own: it trains seeds of a cell, and evaluates their best checkpoints.
 
-``python -m trainers.experiments.part PART.json`` continues where an earlier process has ended.
+``python -m trainers.experiments.part PART.json PID`` continues where an earlier process has ended, and ends with the
+process PID.
 """
 
 from __future__ import annotations
@@ -21,18 +22,17 @@ from gpu_envs.cli.dispatch import main as run_command
 from gpu_envs.definition.id_modules import import_named
 from gpu_envs.errors import CheckpointError
 from gpu_envs.utils.devices import resolve_device
-from trainers.base.serialization import check_fields, read_json, read_record, write_json, write_text
+from trainers.base.serialization import check_fields, read_json, write_json, write_text
 from trainers.config.train_config import TrainConfig, make_eval_core
 from trainers.evaluation.policy_evaluation import trained_policies
-from trainers.experiments.grid import CROSS_PLAY, SETTINGS
+from trainers.experiments.grid import CROSS_PLAY, SETTINGS, Cell
 from trainers.runner.training_evaluator import FINAL_SEED, TrainingEvaluator
 from trainers.storage import checkpoint
 from trainers.storage.config_yaml import format_config
 from trainers.storage.folder_lock import check_free
-from trainers.storage.run_folder import run_name
 
 TRAINED = "trained.json"
-"""File that says that a run is complete, in its folder."""
+"""File that says that a run is trained, in its folder."""
 FINAL = "final.json"
 """File with the evaluation of the best checkpoint of a run, in its folder."""
 SCORES = {"scores": dict[str, dict[str, float]], "episodes": int, "greedy": bool}
@@ -43,170 +43,177 @@ EXPORTED = "exported"
 
 @dataclass(frozen=True)
 class Part:
-    """Seeds of a cell that one process trains, or whose policies it evaluates."""
+    """Seeds of a cell that one process trains and evaluates."""
 
-    command: str
-    """Command that trains them, "train" or "league train"."""
-    folder: str
-    """Folder of the cell."""
-    settings: dict[str, Any]
-    """Settings of the cell."""
-    seeds: tuple[int, ...]
-    """The seeds."""
-    at_once: bool
-    """Train all seeds at once."""
-    opponents: str
-    """Opponents of the final evaluation, see `ExperimentTask`."""
-    rivals: tuple[str, ...]
-    """Folders of the cells whose policies are the opponents in cross-play; () before the trainings are over."""
+    cell: Cell
+    """The cell."""
+    run_dir: str
+    """Folder of the experiment."""
+    seeds: Sequence[int]
+    """The seeds; several are trained at once."""
+    opponents: Sequence[str]
+    """Opponents of the final evaluation, see `ExperimentTask`; in cross-play the names of the other algorithms."""
+    is_cross_play: bool
+    """Whether the opponents are algorithms; those that are not trained yet are left out."""
     episodes: int
     """Episodes of the final evaluation."""
     greedy: bool
     """Take the most probable actions in it."""
-    modules: tuple[str, ...]
+    modules: Sequence[str]
     """Modules that the settings name."""
 
-    def run_of(self, seed: int) -> Path:
-        """Return the folder of a seed's run."""
-        return Path(self.folder) / run_name(seed)
+    def __str__(self) -> str:
+        return str(self.cell) if self.cell.trains_seeds_at_once else f"{self.cell}, seed {self.seeds[0]}"
 
     @property
-    def name(self) -> str:
-        """Name of the part among those of its cell, for its files."""
-        return "" if self.at_once else f"-{self.seeds[0]}"
+    def folder(self) -> Path:
+        """Folder of the cell."""
+        return Path(self.run_dir) / self.cell.path
+
+    @property
+    def suffix(self) -> str:
+        """End of the names of the part's files, which tells the parts of a cell apart."""
+        return "" if self.cell.trains_seeds_at_once else f"-{self.seeds[0]}"
 
     @property
     def log(self) -> Path:
         """File with what the process has printed."""
-        return Path(self.folder) / f"output{self.name}.txt"
+        return self.folder / f"output{self.suffix}.txt"
+
+    def run_of(self, seed: int) -> Path:
+        """Return the folder of a seed's run."""
+        return Path(self.run_dir) / self.cell.run_of(seed)
+
+    def is_trained(self, seed: int) -> bool:
+        """Return whether the training of a seed is complete."""
+        return (self.run_of(seed) / TRAINED).is_file()
 
     def is_complete(self) -> bool:
-        """Return whether nothing is left to do."""
-        if self.opponents == CROSS_PLAY and not self.rivals:
-            return all((self.run_of(seed) / TRAINED).is_file() for seed in self.seeds)
-        return all(self.missing(seed) == [] for seed in self.seeds)
+        """Return whether all seeds are trained and evaluated."""
+        return all(self.is_trained(seed) and len(self.scores(seed)) == len(self.opponents) for seed in self.seeds)
 
-    def missing(self, seed: int) -> list[str]:
-        """Return the names of the opponents against which a seed's policies were not evaluated."""
-        names = [Path(rival).name for rival in self.rivals] or [self.opponents]
-        scores = scores_in(self.run_of(seed) / self._result)
-        return [name for name in names if name not in scores]
+    def scores(self, seed: int) -> dict[str, dict[str, float]]:
+        """Return the final scores of a seed by opponents and by column; those of another protocol are left out.
 
-    @property
-    def _result(self) -> str:
-        return f"{CROSS_PLAY}.json" if self.rivals else FINAL
+        Raises:
+            CheckpointError: The file is damaged.
+        """
+        file = self._score_file(seed)
+        if not file.is_file():
+            return {}
+        record = check_fields(str(file), read_json(file), SCORES)
+        if incomplete := [name for name, columns in record["scores"].items() if "env_steps" not in columns]:
+            raise CheckpointError(f"{file}: scores: {incomplete[0]:.80}: expected env_steps, got none; remove the file")
+        if (record["episodes"], record["greedy"]) != (self.episodes, self.greedy):
+            return {}
+        return {name: record["scores"][name] for name in self.opponents if name in record["scores"]}
+
+    def _score_file(self, seed: int) -> Path:
+        return self.run_of(seed) / (f"{CROSS_PLAY}.json" if self.is_cross_play else FINAL)
+
+    # ---------------------------------------------------------------- work
 
     def work(self) -> int:
         """Do what is left of the part; return the exit code of a training that failed or was ended, else 0."""
-        import_named(self.modules)
-        Path(self.folder).mkdir(parents=True, exist_ok=True)
-        write_text(Path(self.folder) / SETTINGS, format_config(self.settings))
-        code = 0 if self.rivals else self._train()
-        if code >= 128 or (self.opponents == CROSS_PLAY and not self.rivals):  # ended by a signal, or too early
-            return code
-        for seed in self.seeds:
-            run = self.run_of(seed)
-            if not (run / TRAINED).is_file():
-                continue
-            opponents = self._opponents(seed)
-            names = [name for name in self.missing(seed) if name in opponents]
-            if names:
-                scores = {name: evaluate(run, self, opponents[name]) for name in names}
-                protocol = {"episodes": self.episodes, "greedy": self.greedy}
-                write_json(run / self._result, {"scores": {**scores_in(run / self._result), **scores}, **protocol})
+        import_named(tuple(self.modules))
+        self.folder.mkdir(parents=True, exist_ok=True)
+        write_text(self.folder / SETTINGS, format_config(self.cell.settings))
+        code = self._train()
+        if code < 128:  # no signal has ended it
+            for seed in self.seeds:
+                if self.is_trained(seed):
+                    self._evaluate(seed)
         return code
 
+    def _evaluate(self, seed: int) -> None:
+        """Evaluate the best checkpoint of a seed against the opponents that it has not played."""
+        scores = self.scores(seed)
+        sources = {name: source for name, source in self._opponents(seed).items() if name not in scores}
+        if sources:
+            scores |= {name: self._scores_against(source, seed) for name, source in sources.items()}
+            record = {"scores": scores, "episodes": self.episodes, "greedy": self.greedy}
+            write_json(self._score_file(seed), record)
+
     def _opponents(self, seed: int) -> dict[str, str | None]:
-        """Return the opponents of a seed's policies by their name: a run, "scripted", or None for random ones."""
-        if self.rivals:
-            runs = {Path(rival).name: Path(rival) / run_name(seed) for rival in self.rivals}
-            return {name: str(best_checkpoint(run)) for name, run in runs.items() if (run / TRAINED).is_file()}
-        return {self.opponents: None if self.opponents == "random" else self.opponents}
+        """Return the opponents of a seed's policies by name: see `TrainConfig.eval_opponents`."""
+        if not self.is_cross_play:
+            return {name: None if name == "random" else name for name in self.opponents}
+        cells = {name: dataclasses.replace(self.cell, algorithm=name) for name in self.opponents}
+        runs = {name: Path(self.run_dir) / cell.run_of(seed) for name, cell in cells.items()}
+        return {name: str(best_checkpoint(run)) for name, run in runs.items() if (run / TRAINED).is_file()}
+
+    def _scores_against(self, opponents: str | None, seed: int) -> dict[str, float]:
+        """Return the scores of a seed's best checkpoint by column of metrics.csv, with its number of steps.
+
+        Args:
+            opponents: See `TrainConfig.eval_opponents`.
+            seed: The seed.
+        """
+        saved = checkpoint.load(best_checkpoint(self.run_of(seed)), replay=False)
+        recorded = TrainConfig.of(saved)
+        device = str(resolve_device(None)) if recorded.device.startswith("cuda") else recorded.device
+        config = dataclasses.replace(
+            recorded, eval_episodes=self.episodes, eval_greedy=self.greedy, eval_opponents=opponents, device=device
+        )
+        config.apply_num_threads()
+        core = make_eval_core(config, 1, config.seed)
+        sides, policies = trained_policies(saved, config, core)
+        members = {name: tuple(side) for name, side in sides.items()}
+        evaluator = TrainingEvaluator(config, core, members, seed=FINAL_SEED)
+        return {"env_steps": saved.steps, **evaluator.scores(policies)}
 
     def _train(self) -> int:
-        """Train the seeds that are not complete; return the exit code of the first that fails."""
+        """Train the seeds whose training is not complete; return the exit code if it fails, else 0."""
         for seed in self.seeds:
             if self._has_ended(seed):  # an earlier process was killed after its last step
                 write_json(self.run_of(seed) / TRAINED, {"exit": 0})
-        waiting = [seed for seed in self.seeds if not (self.run_of(seed) / TRAINED).is_file()]
+        seeds = [seed for seed in self.seeds if not self.is_trained(seed)]
+        if not seeds:
+            return 0
         imports = [word for module in self.modules for word in ("--allow-import", module)]
-        for words, seeds in self._commands(waiting):
-            code = run_command([*words, *imports])
-            misses_goal = code == 1 and self.settings.get("until_return") is not None
-            for seed in seeds:
-                run = self.run_of(seed)
-                if code and not misses_goal and not self._has_ended(seed):
-                    continue
-                if self.command == "league train" and not (run / EXPORTED).is_dir():
-                    exported = run / f"{EXPORTED}.tmp"
-                    shutil.rmtree(exported, ignore_errors=True)
-                    words = ["league", "export", str(run), "--output", str(exported), *imports]
-                    if export_code := run_command(words):
-                        return export_code
-                    exported.rename(run / EXPORTED)
-                write_json(run / TRAINED, {"exit": code})
-            if code and not misses_goal:
-                return code
-        return 0
-
-    def _commands(self, waiting: Sequence[int]) -> list[tuple[list[str], Sequence[int]]]:
-        """Return the words of the commands that train seeds, and the seeds of each."""
-        folder, file = Path(self.folder), str(Path(self.folder) / SETTINGS)
-        if not waiting:
-            return []
-        if self.at_once:
-            if (folder / checkpoint.SEEDS).is_file():
-                return [(["train", "--resume", str(folder), "--num-seeds", str(len(self.seeds))], waiting)]
-            for seed in waiting:  # an earlier process was killed before it wrote seeds.json
-                remove_run(self.run_of(seed))
-            seeds = ["--seed", str(self.seeds[0]), "--num-seeds", str(len(self.seeds))]
-            return [(["train", "--config", file, *seeds, "--run-dir", str(folder)], waiting)]
-        commands = []
-        for seed in waiting:
+        code = run_command([*self._command(seeds), *imports])
+        misses_goal = code == 1 and self.cell.settings.get("until_return") is not None
+        for seed in seeds:
             run = self.run_of(seed)
-            words = [*self.command.split(), "--config", file, "--seed", str(seed), "--run-dir", str(run)]
-            if self.command == "train":
-                words += ["--no-video"]
-                if checkpoint.every(run / checkpoint.FOLDER):
-                    words = ["train", "--resume", str(run), "--no-video"]
-                elif run.exists():  # the process was killed before the first checkpoint
-                    remove_run(run)
-            commands.append((words, [seed]))
-        return commands
+            if code and not misses_goal and not self._has_ended(seed):
+                continue
+            if self.cell.command == "league train" and not (run / EXPORTED).is_dir():
+                exported = run / f"{EXPORTED}.tmp"
+                shutil.rmtree(exported, ignore_errors=True)
+                if export_code := run_command(["league", "export", str(run), "--output", str(exported), *imports]):
+                    return export_code
+                exported.rename(run / EXPORTED)
+            write_json(run / TRAINED, {"exit": code})
+        return 0 if misses_goal else code
+
+    def _command(self, seeds: Sequence[int]) -> list[str]:
+        """Return the words of the command that trains seeds, or continues their training."""
+        at_once = self.cell.trains_seeds_at_once
+        folder = self.folder if at_once else self.run_of(seeds[0])
+        words = [*self.cell.command.split(), "--config", str(self.folder / SETTINGS), "--seed", str(self.seeds[0])]
+        words += ["--run-dir", str(folder)]
+        if self.cell.command != "train":
+            return words
+        options = ["--num-seeds", str(len(self.seeds))] if at_once else ["--no-video"]
+        if (folder / checkpoint.SEEDS).is_file() if at_once else checkpoint.every(folder / checkpoint.FOLDER):
+            return ["train", "--resume", str(folder), *options]
+        for run in map(self.run_of, seeds):
+            if run.exists():  # an earlier process was killed before it could be continued
+                check_free(run)
+                shutil.rmtree(run)
+        return [*words, *options]
 
     def _has_ended(self, seed: int) -> bool:
-        """Return whether a seed's training is complete, although that of another one has failed."""
+        """Return whether a seed's training is complete, although another seed's has failed."""
         saved = checkpoint.every(self.run_of(seed) / checkpoint.FOLDER)
-        if self.command != "train" or not saved:
+        if self.cell.command != "train" or not saved:
             return False
-        summary = Path(self.folder) / "summary.json"
-        if self.at_once and summary.is_file():
-            ends = {run["seed"]: run["stopped_by"] for run in read_json(summary)["runs"]}
-            if ends.get(seed, 0) is None:
-                return True
+        summary = self.folder / "summary.json"
+        runs = read_json(summary)["runs"] if summary.is_file() else []
+        if any(run["seed"] == seed and run["stopped_by"] is None for run in runs):
+            return True
         manifest = checkpoint.read_manifest(saved[-1])
         return manifest.steps >= TrainConfig.from_json(manifest.config).total_steps
-
-
-def scores_in(file: Path) -> dict[str, dict[str, float]]:
-    """Return the scores in the file of a final evaluation by opponents; {} without the file.
-
-    Raises:
-        CheckpointError: The file is damaged.
-    """
-    if not file.is_file():
-        return {}
-    scores = check_fields(str(file), read_json(file), SCORES)["scores"]
-    if incomplete := [opponents for opponents, columns in scores.items() if "env_steps" not in columns]:
-        raise CheckpointError(f"{file}: scores: {incomplete[0]:.80}: expected env_steps, got none; remove the file")
-    return scores
-
-
-def remove_run(run: Path) -> None:
-    """Remove the folder of a run without a checkpoint; raise GpuEnvsError if another process writes there."""
-    if run.exists():
-        check_free(run)
-        shutil.rmtree(run)
 
 
 def best_checkpoint(run: Path) -> Path:
@@ -216,37 +223,14 @@ def best_checkpoint(run: Path) -> Path:
     return checkpoint.best(run / checkpoint.FOLDER) or checkpoint.find(run)
 
 
-def evaluate(run: Path, part: Part, opponents: str | None) -> dict[str, Any]:
-    """Return the scores of the best checkpoint of a run by column of metrics.csv, with its number of steps.
-
-    Args:
-        run: Folder of the run.
-        part: The part with the protocol.
-        opponents: See `TrainConfig.eval_opponents`.
-    """
-    saved = checkpoint.load(best_checkpoint(run), replay=False)
-    recorded = TrainConfig.of(saved)
-    device = str(resolve_device(None)) if recorded.device.startswith("cuda") else recorded.device
-    config = dataclasses.replace(
-        recorded, eval_episodes=part.episodes, eval_greedy=part.greedy, eval_opponents=opponents, device=device
-    )
-    config.apply_num_threads()
-    core = make_eval_core(config, 1, config.seed)
-    sides, policies = trained_policies(saved, config, core)
-    evaluator = TrainingEvaluator(config, core, {name: tuple(side) for name, side in sides.items()}, seed=FINAL_SEED)
-    return {"env_steps": saved.steps, **evaluator.scores(policies)}
+def main(file: Path, parent: int) -> int:
+    """Work on the part in a file; if the parent process is killed, save and end."""
+    threading.Thread(target=_end_with, args=(parent,), daemon=True).start()
+    fields: dict[str, Any] = read_json(file)
+    return Part(**{**fields, "cell": Cell(**fields["cell"])}).work()
 
 
-def main(file: Path) -> int:
-    """Work on the part in a file, on the cores that it names."""
-    data = read_json(file)
-    if cores := data.pop("cores"):
-        os.sched_setaffinity(0, cores)
-    threading.Thread(target=_end_with_parent, args=(data.pop("parent"),), daemon=True).start()
-    return read_record(Part, str(file), data).work()
-
-
-def _end_with_parent(parent: int) -> None:
+def _end_with(parent: int) -> None:
     """Let this process save and end if its parent is killed; the experiment could not continue beside it."""
     while os.getppid() == parent:
         time.sleep(1.0)
@@ -254,4 +238,4 @@ def _end_with_parent(parent: int) -> None:
 
 
 if __name__ == "__main__":
-    sys.exit(main(Path(sys.argv[1])))
+    sys.exit(main(Path(sys.argv[1]), int(sys.argv[2])))

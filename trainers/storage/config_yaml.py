@@ -54,7 +54,7 @@ def read_config(path: Path) -> dict[str, Any]:
         raise ConfigError(f"{path}: {position}expected YAML with plain values, got an error: {reason}") from None
     except (yaml.YAMLError, OmegaConfBaseException, RecursionError) as error:
         raise ConfigError(f"{path}: expected YAML with plain values, got {_one_line(error)}") from None
-    for name, value in _leaves(values):
+    for name, value in leaves(values):
         if value is not None and not isinstance(value, bool | int | float | str):
             raise ConfigError(f"{path}: {name}: expected a plain value, got a {type(value).__name__}")
     return {str(name): value for name, value in values.items()}
@@ -103,11 +103,11 @@ def _one_line(error: BaseException) -> str:
     return ", ".join(line.strip() for line in str(error).splitlines() if line.strip())
 
 
-def _leaves(value: Any, name: str = "") -> Iterator[tuple[str, Any]]:
+def leaves(value: Any, name: str = "") -> Iterator[tuple[str, Any]]:
     """Yield the values that are neither mappings nor lists, with their dotted names."""
     if isinstance(value, dict | list):
         for key, item in value.items() if isinstance(value, dict) else enumerate(value):
-            yield from _leaves(item, f"{name}.{key}" if name else str(key))
+            yield from leaves(item, f"{name}.{key}" if name else str(key))
     else:
         yield name, value
 
