@@ -21,7 +21,7 @@ from gpu_envs.utils.progress import Progress
 from trainers.base.serialization import write_json
 from trainers.experiments.grid import CROSS_PLAY, SETTINGS, Cell, Grid
 from trainers.experiments.part import Part
-from trainers.experiments.report import COLUMNS, frame_of, write_report
+from trainers.experiments.report import COLUMNS, ExperimentReport, frame_of
 from trainers.runner.signals import signals
 from trainers.storage import checkpoint, run_folder, seed_metrics
 from trainers.storage.config_yaml import leaves, read_config
@@ -288,7 +288,7 @@ class Experiment:
         Args:
             out: Folder; None: report/ in the folder of the experiment.
         """
-        return write_report(self.grid, self.results(), out or self.run_dir / "report")
+        return ExperimentReport(self.grid, self.results(), out or self.run_dir / "report").write()
 
 
 class _ProcessPool:

@@ -45,8 +45,6 @@ class Figures:
 
     def curves(self, frame: Any, thresholds: Mapping[str, float | None]) -> list[Path]:
         """Draw the learning curves of every task, with a line at its threshold; "x", "value", "low" and "high"."""
-        if not len(frame):
-            return []
         tasks = list(dict.fromkeys(frame.task))
         num_columns = min(3, len(tasks))
         num_rows = math.ceil(len(tasks) / num_columns)
@@ -64,8 +62,6 @@ class Figures:
 
     def lines(self, frame: Any, name: str, x_label: str, y_label: str) -> list[Path]:
         """Draw lines of all algorithms with their intervals; "x", "value", "low" and "high"."""
-        if not len(frame):
-            return []
         figure = self._figure(figsize=(6.0, 3.4), layout="constrained")
         axes = figure.add_subplot()
         self._draw(axes, frame)
@@ -76,8 +72,6 @@ class Figures:
 
     def intervals(self, frame: Any, measures: Sequence[str]) -> list[Path]:
         """Draw measures over all tasks with their intervals; columns NAME, "NAME low" and "NAME high"."""
-        if not len(frame):
-            return []
         figure = self._figure(figsize=(3.0 * len(measures), 0.8 + 0.35 * len(frame)), layout="constrained")
         for index, measure in enumerate(measures, start=1):
             axes = figure.add_subplot(1, len(measures), index)

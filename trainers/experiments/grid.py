@@ -5,7 +5,7 @@ from __future__ import annotations
 import contextlib
 import dataclasses
 import io
-import math
+import itertools
 import re
 import tempfile
 from collections.abc import Mapping, Sequence
@@ -71,11 +71,19 @@ class ExperimentTask:
     """Opponents in evaluations where agents compete: "random", "scripted", a run, a checkpoint, "zoo:NAME", or
     "cross_play": after the trainings, the policies that the other algorithms have trained with the same seed."""
 
-    def __post_init__(self) -> None:
-        """Raise ConfigError for the first invalid value."""
-        check_settings(self)
-        if self.bounds is not None and not self.bounds[0] < self.bounds[1]:
-            raise ConfigError(f"bounds: expected a lower and a higher score, got {list(self.bounds)}")
+
+@dataclass(frozen=True)
+class CellChange:
+    """Change of a single cell."""
+
+    task: str = ""
+    """Name of the task."""
+    algorithm: str = ""
+    """Name of the algorithm."""
+    settings: dict[str, Any] = field(default_factory=dict)
+    """Settings that override those of the task and of the algorithm."""
+    skip: bool = False
+    """Leave the cell out."""
 
 
 @dataclass(frozen=True)
@@ -165,9 +173,7 @@ class Grid:
                 if task.opponents not in ("random", SCRIPTED, CROSS_PLAY):
                     checkpoint.find(Path(task.opponents))
                 return
-            names = {option.name for option in dataclasses.fields(TrainConfig)}
-            recorded = TrainConfig.from_json({name: value for name, value in cell.settings.items() if name in names})
-            config = dataclasses.replace(recorded, device="cpu", env_workers=1)
+            config = dataclasses.replace(TrainConfig.from_json(cell.settings), device="cpu", env_workers=1)
             with contextlib.closing(make_train_core(config, 1, config.seed)) as core:
                 sides = {name: tuple(members) for name, members in members_by_policy(config, core).items()}
                 if task.opponents == CROSS_PLAY and len(sides) == 1:
@@ -203,33 +209,29 @@ def _grid(values: Mapping[str, Any], path: Path, imports: Sequence[str]) -> Grid
     tasks = {name: _record(ExperimentTask, f"tasks.{name}", task) for name, task in _named(values, "tasks").items()}
     protocol = _record(EvaluationProtocol, "evaluation", values.get("evaluation"))
     shared = _mapping("settings", values.get("settings"))
-    algorithms = _named(values, "algorithms")
+    algorithms = {key: _mapping(f"algorithms.{key}", entry) for key, entry in _named(values, "algorithms").items()}
     changes = _changes(values.get("cells"), tasks, algorithms)
     cells = []
-    for task_name, task in tasks.items():
-        for name, algorithm in algorithms.items():
-            change = changes.get((task_name, name), {})
-            if change.get("skip"):
-                continue
-            settings_of_algorithm = dict(_mapping(f"algorithms.{name}", algorithm))
-            command = settings_of_algorithm.pop("command", "train")
-            if command not in COMMANDS:
-                raise ConfigError(f"algorithms.{name}: command: expected {' or '.join(COMMANDS)}, got {command!r}")
-            task_settings = _merged(shared, task.settings)
-            if command != "train":
-                task_settings = {key: value for key, value in task_settings.items() if key in OF_LEAGUES}
-            parts = ({"algorithm": name}, task_settings, settings_of_algorithm, change.get("settings", {}))
-            settings: dict[str, Any] = {}
-            for part in parts:
-                settings = _merged(settings, part)
-            cell = Cell(task_name, name, command, settings)
-            recorded = path.parent / cell.path / SETTINGS
-            if path.name == EXPERIMENT and recorded.is_file():  # as it was expanded where it has begun
-                cells.append(dataclasses.replace(cell, settings=_recorded(recorded)))
-                continue
-            with _errors_of(str(cell)):
-                expanded = _expanded(command, settings, task.opponents, protocol, imports)
-            cells.append(dataclasses.replace(cell, settings=expanded))
+    for (task, about), (name, algorithm) in itertools.product(tasks.items(), algorithms.items()):
+        change = changes.get((task, name), CellChange())
+        command = algorithm.get("command", "train")
+        if command not in COMMANDS:
+            raise ConfigError(f"algorithms.{name}: command: expected {' or '.join(COMMANDS)}, got {command!r}")
+        if change.skip:
+            continue
+        settings = _merged(shared, about.settings)
+        if command != "train":
+            settings = {key: value for key, value in settings.items() if key in OF_LEAGUES}
+        settings = _merged(settings, {key: value for key, value in algorithm.items() if key != "command"})
+        settings = _merged(settings, change.settings)
+        cell = Cell(task, name, command, {"algorithm": name, **settings})
+        recorded = path.parent / cell.path / SETTINGS
+        with _errors_of(str(cell)):
+            if path.name == EXPERIMENT and recorded.is_file():
+                settings = _recorded(recorded)
+            else:
+                settings = _expanded(cell, about.opponents, protocol, imports)
+        cells.append(dataclasses.replace(cell, settings=settings))
     if not cells:
         raise ConfigError("cells: expected one that is not skipped, got none")
     baselines = {
@@ -239,31 +241,31 @@ def _grid(values: Mapping[str, Any], path: Path, imports: Sequence[str]) -> Grid
     if repeated := [name for name in baselines if name in algorithms]:
         raise ConfigError(f"baselines.{repeated[0]}: expected another name than an algorithm's")
     for name, task in tasks.items():
+        if task.bounds is not None and not (len(task.bounds) == 2 and task.bounds[0] < task.bounds[1]):
+            raise ConfigError(f"tasks.{name}: bounds: expected a lower and a higher score, got {list(task.bounds)}")
         if task.opponents == CROSS_PLAY and sum(cell.task == name for cell in cells) < 2:
             raise ConfigError(f"tasks.{name}: opponents: expected two algorithms or more for cross_play, got one")
     return Grid(tasks, tuple(cells), _seeds(values.get("seeds", 10)), protocol, baselines, path.read_text("utf-8"))
 
 
 def _recorded(file: Path) -> dict[str, Any]:
-    """Return the settings of a cell that has begun."""
+    """Return the settings of a cell that has begun, as they were expanded then."""
     settings = read_config(file)
     if type(steps := settings.get("total_steps", 0)) is not int:
         raise ConfigError(f"{file}: total_steps: expected an int, got {steps!r:.80}; remove the folder of this cell")
     return settings
 
 
-def _expanded(
-    command: str, settings: Mapping[str, Any], opponents: str, protocol: EvaluationProtocol, imports: Sequence[str]
-) -> dict[str, Any]:
+def _expanded(cell: Cell, opponents: str, protocol: EvaluationProtocol, imports: Sequence[str]) -> dict[str, Any]:
     """Return all settings of a cell as its command prints them."""
     for name in (*CHOSEN, *(["checkpoint_interval"] if protocol.every is not None else [])):
-        if name in settings:
+        if name in cell.settings:
             raise ConfigError(f"{name}: expected none, because the experiment chooses it; leave it out")
-    if command != "train":
-        return _printed(command, settings, imports)
+    if cell.command != "train":
+        return _printed(cell.command, cell.settings, imports)
     defaults = {"logger": ["csv"], "eval_episodes": protocol.episodes, "eval_greedy": protocol.greedy}
     defaults |= {} if opponents in ("random", CROSS_PLAY) else {"eval_opponents": opponents}
-    expanded = _printed(command, {**defaults, **settings}, imports)
+    expanded = _printed(cell.command, {**defaults, **cell.settings}, imports)
     expanded["num_threads"] = expanded["num_threads"] or 1  # sums of PyTorch depend on the number
     if protocol.every is not None:
         rollout_steps = expanded["num_envs"] * expanded["learner"]["rollout_length"]
@@ -304,8 +306,7 @@ def _baseline(label: str, file: Path, tasks: Mapping[str, ExperimentTask]) -> di
         if name not in tasks:
             raise ConfigError(f"{label}: {file}: {unknown_name_message('task', name, list(tasks))}")
         values = entry.get("scores") if isinstance(entry, dict) else None
-        is_scores = isinstance(values, list) and all(isinstance(x, int | float) and math.isfinite(x) for x in values)
-        if not values or not is_scores:
+        if not values or not isinstance(values, list) or not all(isinstance(value, int | float) for value in values):
             raise ConfigError(f'{label}: {file}: {name}: expected {{"scores": [numbers, one for every seed]}}')
         scores[name] = [float(value) for value in values]
     return scores
@@ -313,23 +314,20 @@ def _baseline(label: str, file: Path, tasks: Mapping[str, ExperimentTask]) -> di
 
 def _changes(
     entries: Any, tasks: Mapping[str, Any], algorithms: Mapping[str, Any]
-) -> dict[tuple[str, str], Mapping[str, Any]]:
+) -> dict[tuple[str, str], CellChange]:
     """Return the changes of single cells by task and algorithm."""
     if entries is not None and not isinstance(entries, list):
         raise ConfigError(f"cells: expected a list, got {entries!r:.80}")
-    changes: dict[tuple[str, str], Mapping[str, Any]] = {}
+    changes: dict[tuple[str, str], CellChange] = {}
     for number, entry in enumerate(entries or []):
         label = f"cells[{number}]"
-        change = _mapping(label, entry)
-        _check_names(f"setting of {label}", change, ("task", "algorithm", "settings", "skip"))
-        for key, names in (("task", tasks), ("algorithm", algorithms)):
-            if change.get(key) not in names:
-                raise ConfigError(f"{label}: {unknown_name_message(key, change.get(key), list(names))}")
-        if not isinstance(change.get("skip", False), bool):
-            raise ConfigError(f"{label}: skip: expected true or false, got {change['skip']!r:.80}")
-        if (cell := (change["task"], change["algorithm"])) in changes:
-            raise ConfigError(f"{label}: expected every cell once, got {cell[1]} on {cell[0]} twice")
-        changes[cell] = {**change, "settings": _mapping(f"{label}.settings", change.get("settings"))}
+        change = _record(CellChange, label, entry)
+        for kind, name, names in (("task", change.task, tasks), ("algorithm", change.algorithm, algorithms)):
+            if name not in names:
+                raise ConfigError(f"{label}: {unknown_name_message(kind, name, list(names))}")
+        if (change.task, change.algorithm) in changes:
+            raise ConfigError(f"{label}: expected every cell once, got {change.algorithm} on {change.task} twice")
+        changes[change.task, change.algorithm] = change
     return changes
 
 
@@ -355,13 +353,15 @@ def _record(kind: type[Any], label: str, values: Any) -> Any:
     """Return a dataclass with the values of a mapping, checked."""
     entries = _mapping(label, values)
     _check_names(f"setting of {label}", entries, [option.name for option in dataclasses.fields(kind)])
+    if "settings" in entries:
+        entries["settings"] = _mapping(f"{label}.settings", entries["settings"])
     with _errors_of(label):
         record = kind(**{key: tuple(value) if isinstance(value, list) else value for key, value in entries.items()})
         check_settings(record)
     return record
 
 
-def _mapping(label: str, value: Any) -> Mapping[str, Any]:
+def _mapping(label: str, value: Any) -> dict[str, Any]:
     if value is None:
         return {}
     if not isinstance(value, Mapping):

@@ -8,7 +8,7 @@ from __future__ import annotations
 import html
 import json
 import math
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -36,29 +36,11 @@ MEASURES: dict[str, Callable[[Sequence[np.ndarray]], np.ndarray]] = {
 
 def frame_of(rows: Sequence[dict[str, Any]]) -> Any:
     """Return rows of evaluations as a `pandas.DataFrame`."""
-    try:
-        import pandas
-    except ModuleNotFoundError as error:
-        raise missing_extra(error, "a frame of results", ("pandas",), packages("experiments")) from None
+    pandas = _pandas()
     frame = pandas.DataFrame(list(rows), columns=list(COLUMNS))
     numbers = ["env_steps", "seconds", "value"]
     frame[numbers] = frame[numbers].apply(pandas.to_numeric, errors="coerce")
     return frame
-
-
-def write_report(grid: Grid, frame: Any, out: Path) -> list[Path]:
-    """Write all tables and figures, and return the paths of the files.
-
-    Args:
-        grid: The experiment.
-        frame: Its evaluations, see `frame_of`.
-        out: Folder of the report.
-
-    Raises:
-        CheckpointError: No run is complete.
-        MissingExtraError: A library of the report is not installed.
-    """
-    return ExperimentReport(grid, frame, out).write()
 
 
 class ExperimentReport:
@@ -67,16 +49,21 @@ class ExperimentReport:
     def __init__(self, grid: Grid, frame: Any, out: Path) -> None:
         """Select the scores.
 
+        Args:
+            grid: The experiment.
+            frame: Its evaluations, see `frame_of`.
+            out: Folder of the report.
+
         Raises:
             CheckpointError: No run is complete.
         """
-        self.grid, self.out, self.frame = grid, out, frame
+        self.grid, self.out = grid, out
         by_task = {name: task.score for name, task in grid.tasks.items()}
         scores = frame[(frame.metric == frame.task.map(by_task)) & (frame.opponents == "")]
         self.final: Any = scores[scores.final == 1]
         self.curves: Any = scores[scores.final == 0]
         if self.final.empty:
-            names = sorted(set(frame.metric)) if len(frame) else []
+            names = sorted(set(frame.metric))
             hint = f"; there are {', '.join(names)}" if names else "; continue the experiment"
             raise CheckpointError(f"{out}: expected final scores {', '.join(set(by_task.values()))}, got none{hint}")
         self.algorithms: list[str] = [*grid.algorithms, *grid.baselines]
@@ -90,13 +77,17 @@ class ExperimentReport:
         values = self.final[self.final.task == task].value
         return (float(values.min()), float(values.max())) if len(values) else (0.0, 1.0)
 
-    def scores(self, algorithm: str, normalized: bool = True) -> Scores:
+    def scores(self, algorithm: str) -> dict[str, np.ndarray]:
         """Return the final scores of an algorithm (N,) by task."""
         rows = self.final[self.final.algorithm == algorithm]
+        return {task: group.value.to_numpy(float) for task, group in rows.groupby("task", sort=False)}
+
+    def normalized(self, scores: Scores) -> dict[str, np.ndarray]:
+        """Return scores (N,) by task, so that the bounds are 0 and 1."""
         result = {}
-        for task, group in rows.groupby("task", sort=False):
-            low, high = self.bounds[task] if normalized else (0.0, 1.0)
-            result[task] = (group.value.to_numpy(float) - low) / ((high - low) or 1.0)
+        for task, values in scores.items():
+            low, high = self.bounds[task]
+            result[task] = (values - low) / ((high - low) or 1.0)
         return result
 
     def complete(self) -> list[str]:
@@ -104,25 +95,27 @@ class ExperimentReport:
         return [name for name in self.algorithms if len(self.scores(name)) == len(self.grid.tasks)]
 
     def write(self) -> list[Path]:
-        """Write all files and return their paths."""
+        """Write all files and return their paths.
+
+        Raises:
+            MissingExtraError: A library of the report is not installed.
+        """
         self.out.mkdir(parents=True, exist_ok=True)
         figures = Figures(self.out, self.algorithms)
+        scores = {name: self.normalized(self.scores(name)) for name in self.complete()}
         self._table("tasks", list(self._task_rows()))
-        names = self.complete()
-        self._table("aggregate", [self._aggregate_row(name) for name in names])
-        self._table("improvement", self._improvement_rows(names))
-        curves, samples = self._curve_rows(), self._sample_rows(names)
-        self._csv("curves", curves)
-        self._csv("sample_efficiency", samples)
-        profiles = [row for name in names for row in self._profile_rows(name)]
-        self._csv("profiles", profiles)
-        thresholds = {name: task.threshold for name, task in self.grid.tasks.items()}
-        self.files += figures.curves(frame_like(curves), thresholds)
-        self.files += figures.lines(
-            frame_like(samples), "sample_efficiency", "share of the steps [%]", "normalized IQM"
-        )
-        self.files += figures.lines(frame_like(profiles), "profiles", "normalized score", "share of runs above")
-        self.files += figures.intervals(self.tables["aggregate"], list(MEASURES))
+        self._table("aggregate", [self._aggregate_row(name, scores[name]) for name in scores])
+        self._table("improvement", _improvement_rows(scores))
+        curves = self._csv("curves", self._curve_rows())
+        samples = self._csv("sample_efficiency", [row for name in scores for row in self._sample_rows(name)])
+        profiles = self._csv("profiles", [row for name in scores for row in _profile_rows(name, scores[name])])
+        if len(curves):
+            self.files += figures.curves(curves, {name: task.threshold for name, task in self.grid.tasks.items()})
+        if len(samples):
+            self.files += figures.lines(samples, "sample_efficiency", "share of the steps [%]", "normalized IQM")
+        if len(profiles):
+            self.files += figures.lines(profiles, "profiles", "normalized score", "share of runs above")
+            self.files += figures.intervals(self.tables["aggregate"], list(MEASURES))
         self._write("marl_eval.json", json.dumps(self.marl_eval(), indent=1) + "\n")
         self._documents([file.name for file in self.files if file.suffix == ".svg"])
         return self.files
@@ -131,50 +124,42 @@ class ExperimentReport:
 
     def _task_rows(self) -> Iterator[dict[str, Any]]:
         """Yield the scores of every algorithm on every task, and the first crossing of the threshold."""
-        reference: Any = self.scores(self.algorithms[0], normalized=False)
+        scores = {name: self.scores(name) for name in self.algorithms}
+        first = self.algorithms[0]
         for task_name, task in self.grid.tasks.items():
             for name in self.algorithms:
-                values = self.scores(name, normalized=False).get(task_name)
-                if values is None:
+                if task_name not in scores[name]:
                     continue
+                values = scores[name][task_name]
                 row = {"task": task_name, "algorithm": name, "score": task.score, "runs": len(values)}
-                for measure in ("mean", "IQM"):
-                    row |= _estimate_cells(measure, MEASURES[measure], {task_name: values})
+                row |= _estimate_cells("mean", {task_name: values}) | _estimate_cells("IQM", {task_name: values})
                 row |= {"median": float(np.median(values)), "lowest": values.min(), "highest": values.max()}
-                row[f"p against {self.algorithms[0]}"] = (
-                    statistics.p_value(values, reference[task_name])
-                    if task_name in reference and name != self.algorithms[0]
-                    else math.nan
-                )
+                has_p = name != first and task_name in scores[first]
+                row[f"p against {first}"] = statistics.p_value(values, scores[first][task_name]) if has_p else math.nan
                 yield row | self._crossing(task_name, name, task.threshold)
 
     def _crossing(self, task: str, algorithm: str, threshold: float | None) -> dict[str, Any]:
         """Return how many runs reach a threshold in an evaluation, and the median steps and seconds until then."""
         curves = self.curves[(self.curves.task == task) & (self.curves.algorithm == algorithm)]
         seconds = curves.groupby("seed").seconds.max()
-        cells = {"median seconds": float(seconds.median()) if len(seconds) else math.nan}
+        cells = {"median seconds": float(seconds.median())}
         if threshold is None:
             return cells
         if not len(seconds):  # a baseline, of which final scores only are known
             return {"threshold": threshold, **cells}
         reached = curves[curves.value >= threshold].sort_values("env_steps").groupby("seed").first()
-        is_median = 2 * len(reached) > len(seconds)  # a run that does not reach it counts as infinite
-        for column, name in (("env_steps", "median steps to threshold"), ("seconds", "median seconds to threshold")):
-            values = sorted([*reached[column], *[math.inf] * (len(seconds) - len(reached))])
-            cells[name] = float(np.median(values)) if is_median else math.nan
+        crossings = (
+            reached[["env_steps", "seconds"]].reindex(seconds.index).fillna(math.inf)
+        )  # a run may reach it never
+        for column, median in crossings.median().replace(math.inf, math.nan).items():
+            cells[f"median {'steps' if column == 'env_steps' else column} to threshold"] = float(median)
         return {"threshold": threshold, "runs that reach it": len(reached), **cells}
 
-    def _aggregate_row(self, name: str) -> dict[str, Any]:
-        row: dict[str, Any] = {"algorithm": name, "runs": sum(map(len, self.scores(name).values()))}
-        for measure, function in MEASURES.items():
-            row |= _estimate_cells(measure, function, self.scores(name))
+    def _aggregate_row(self, name: str, scores: Scores) -> dict[str, Any]:
+        row: dict[str, Any] = {"algorithm": name, "runs": sum(map(len, scores.values()))}
+        for measure in MEASURES:
+            row |= _estimate_cells(measure, scores)
         return row
-
-    def _improvement_rows(self, names: Sequence[str]) -> list[dict[str, Any]]:
-        """Return the probability of improvement of every pair of algorithms with its interval."""
-        estimates = statistics.improvements({name: self.scores(name) for name in names})
-        columns = ("algorithm", "other", "probability", "low", "high")
-        return [dict(zip(columns, (*pair, *estimate), strict=True)) for pair, estimate in estimates.items()]
 
     def _curve_rows(self) -> list[dict[str, Any]]:
         """Return the mean over seeds at every evaluation of all seeds in trainings, with its interval."""
@@ -186,31 +171,20 @@ class ExperimentReport:
                 rows.append({**row, "runs": len(runs)})
         return rows
 
-    def _sample_rows(self, names: Sequence[str]) -> list[dict[str, Any]]:
-        """Return the interquartile mean over all tasks after shares of their steps.
+    def _sample_rows(self, name: str) -> Iterator[dict[str, Any]]:
+        """Yield the interquartile mean over all tasks after shares of an algorithm's steps.
 
         A run has the score of its last evaluation until then; a share before the first one of a run is left out.
         """
-        rows, steps = [], {(cell.task, cell.algorithm): cell.total_steps for cell in self.grid.cells}
-        for name in names:
-            curves = self.curves[self.curves.algorithm == name]
-            for percent in range(5, 105, 5):
-                scores: dict[str, list[float]] = {task: [] for task in self.grid.tasks}
-                for (task, _), run in curves.groupby(["task", "seed"], sort=False):
-                    low, high = self.bounds[task]
-                    past = run[run.env_steps <= 1.01 * percent / 100 * steps[task, name]]  # whole rollouts
-                    value = float(past.sort_values("env_steps").value.iloc[-1]) if len(past) else math.nan
-                    scores[task].append((value - low) / ((high - low) or 1.0))
-                arrays = {task: np.array(values) for task, values in scores.items()}
-                if all(len(values) and np.isfinite(values).all() for values in arrays.values()):
-                    cells = _estimate_cells("value", statistics.interquartile_mean, arrays)
-                    rows.append({"algorithm": name, "x": percent, **cells})
-        return rows
-
-    def _profile_rows(self, name: str) -> list[dict[str, Any]]:
-        shares, low, high = statistics.performance_profile(self.scores(name), PROFILE)
-        columns = zip(PROFILE, shares, low, high, strict=True)
-        return [{"algorithm": name, "x": x, "value": v, "low": a, "high": b} for x, v, a, b in columns]
+        curves = self.curves[self.curves.algorithm == name].sort_values("env_steps")
+        steps = curves.task.map({cell.task: cell.total_steps for cell in self.grid.cells if cell.algorithm == name})
+        count = curves.groupby(["task", "seed"]).ngroups
+        for percent in range(5, 105, 5):
+            past = curves[curves.env_steps <= 1.01 * percent / 100 * steps]  # whole rollouts
+            last = past.groupby(["task", "seed"]).value.last()
+            if len(last) == count and set(past.task) == set(self.grid.tasks):
+                scores = self.normalized({task: last[task].to_numpy(float) for task in self.grid.tasks})
+                yield _interval_row(name, percent, *statistics.estimate(statistics.interquartile_mean, scores))
 
     # ---------------------------------------------------------------- files
 
@@ -219,7 +193,7 @@ class ExperimentReport:
         self.files.append(self.out / name)
 
     def _csv(self, name: str, rows: Sequence[dict[str, Any]]) -> Any:
-        frame = frame_like(rows)
+        frame = _pandas().DataFrame(rows)
         self._write(f"{name}.csv", frame.to_csv(index=False, float_format="%.8g"))
         return frame
 
@@ -263,16 +237,16 @@ class ExperimentReport:
     def marl_eval(self) -> dict[str, Any]:
         """Return the scores in the format of marl-eval: environment, task, algorithm, seed, step."""
         result: dict[str, Any] = {}
+        env_ids = {cell.task: str(cell.settings["env_id"]) for cell in self.grid.cells}
+        curves = dict(iter(self.curves.sort_values("env_steps").groupby(["task", "algorithm", "seed"])))
         for (task, algorithm, seed), rows in self.final.groupby(["task", "algorithm", "seed"], sort=False):
-            curves = self.curves
-            curves = curves[(curves.task == task) & (curves.algorithm == algorithm) & (curves.seed == seed)]
-            cells = [cell for cell in self.grid.cells if cell.task == task]
-            env_id = str(cells[0].settings["env_id"]) if cells else task
-            run: dict[str, Any] = {}
-            for index, row in enumerate(curves.sort_values("env_steps").itertuples()):
-                run[f"step_{index}"] = {"step_count": int(row.env_steps), "score": [float(row.value)]}
+            evaluations = curves[task, algorithm, seed].itertuples() if (task, algorithm, seed) in curves else ()
+            run: dict[str, Any] = {
+                f"step_{index}": {"step_count": int(row.env_steps), "score": [float(row.value)]}
+                for index, row in enumerate(evaluations)
+            }
             run["absolute_metrics"] = {"score": [float(rows.value.iloc[0])]}
-            by_task = result.setdefault(env_id, {}).setdefault(task, {})
+            by_task = result.setdefault(env_ids.get(task, task), {}).setdefault(task, {})
             by_task.setdefault(algorithm, {})[f"seed_{seed}"] = run
         return result
 
@@ -288,22 +262,34 @@ th,td{{padding:.2rem .6rem;border-bottom:1px solid #ddd;text-align:right}}img{{m
 """Page of a report."""
 
 
-def frame_like(rows: Sequence[dict[str, Any]]) -> Any:
-    """Return rows as a `pandas.DataFrame`."""
-    import pandas
+def _pandas() -> Any:
+    try:
+        import pandas
+    except ModuleNotFoundError as error:
+        raise missing_extra(error, "results of an experiment", ("pandas",), packages("experiments")) from None
+    return pandas
 
-    return pandas.DataFrame(list(rows))
+
+def _estimate_cells(measure: str, scores: Scores) -> dict[str, float]:
+    estimate = statistics.estimate(MEASURES[measure], scores)
+    return dict(zip((measure, f"{measure} low", f"{measure} high"), estimate, strict=True))
 
 
-def _estimate_cells(
-    name: str, measure: Callable[[Sequence[np.ndarray]], np.ndarray], scores: Scores
-) -> dict[str, float]:
-    value, low, high = statistics.estimate(measure, scores)
-    return {
-        name: value,
-        f"{name} low" if name != "value" else "low": low,
-        f"{name} high" if name != "value" else "high": high,
-    }
+def _improvement_rows(scores: Mapping[str, Scores]) -> list[dict[str, Any]]:
+    """Return the probability of improvement of every pair of algorithms with its interval."""
+    columns = ("algorithm", "other", "probability", "low", "high")
+    estimates = statistics.improvements(scores)
+    return [dict(zip(columns, (*pair, *estimate), strict=True)) for pair, estimate in estimates.items()]
+
+
+def _profile_rows(name: str, scores: Scores) -> list[dict[str, Any]]:
+    shares = statistics.performance_profile(scores, PROFILE)
+    return [_interval_row(name, *cells) for cells in zip(PROFILE, *shares, strict=True)]
+
+
+def _interval_row(algorithm: str, x: float, value: float, low: float, high: float) -> dict[str, Any]:
+    """Return a point of a line with its interval, see `Figures.lines`."""
+    return {"algorithm": algorithm, "x": x, "value": value, "low": low, "high": high}
 
 
 def texts_of(frame: Any) -> Any:
@@ -318,7 +304,7 @@ def texts_of(frame: Any) -> Any:
             columns[name] = [f"{_text(value)} [{_text(a)}, {_text(b)}]" for value, a, b in triples]
         else:
             columns[name] = [_text(value) for value in frame[name]]
-    return frame_like([dict(zip(columns, row, strict=True)) for row in zip(*columns.values(), strict=True)])
+    return _pandas().DataFrame(columns)
 
 
 def markdown_of(text: Any) -> str:
