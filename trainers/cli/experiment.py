@@ -59,9 +59,9 @@ class ExperimentRunOptions(ExperimentOptions):
 
     executor: str = setting("local", choices=EXECUTORS)
     """Place where cells run, with equal results: "local" (one at a time), "process" (several at a time), "ray"."""
-    num_workers: OptionalInt = setting(None, ge=1)
+    num_workers: OptionalInt = setting(None, ge=1, requires={"executor": "process"})
     """Number of processes of --executor process. Default: one for every two cores."""
-    ray_address: OptionalStr = None
+    ray_address: OptionalStr = setting(None, requires={"executor": "ray"})
     """Ray cluster, whose nodes share the folder: "auto", "local" or HOST:PORT. Default: RAY_ADDRESS, else "local"."""
     print_config: bool = False
     """Print all settings of all cells and exit."""
@@ -124,10 +124,6 @@ def _run(argv: list[str]) -> int:
         cells = {str(cell): {"command": cell.command, **cell.settings} for cell in experiment.grid.cells}
         print(format_config({"seeds": list(experiment.grid.seeds), "cells": cells}), end="")
         return 0
-    for name, owner in (("num_workers", "process"), ("ray_address", "ray")):
-        if getattr(args, name) is not None and args.executor != owner:
-            option = f"--{name.replace('_', '-')}"
-            raise ConfigError(f"{option}: has no effect on --executor {args.executor}, only on {owner}; leave it out")
     grid, folder = experiment.grid, experiment.run_dir
     imports = [word for module in args.allow_import for word in ("--allow-import", module)]
     print(f"{len(grid.cells)} cells with {len(grid.seeds)} seeds each, {folder}/", flush=True)

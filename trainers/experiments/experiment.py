@@ -175,12 +175,15 @@ class Experiment:
             while running:
                 for future in wait(running, timeout=POLL, return_when=FIRST_COMPLETED).done:
                     part = running.pop(future)
-                    if not numbers and (message := _message_of(future)):
+                    try:
+                        message = future.result()
+                    except Exception as error:  # noqa: BLE001  # no process, or a lost one; the other cells go on
+                        message = f"{type(error).__name__}: {str(error).partition(chr(10))[0]}"
+                    if message and not numbers:
                         self.failures[str(part)] = f"{message}; see {part.log}"
                 if progress is not None and not numbers:
-                    complete = sum(self.is_complete(cell, seed) for cell in self.grid.cells for seed in self.grid.seeds)
-                    text = f"{complete} of {len(self.grid.cells) * len(self.grid.seeds)} runs complete"
-                    progress(self.steps(), text + (f", {len(self.failures)} failed" if self.failures else ""))
+                    failed = f", {len(self.failures)} failed" if self.failures else ""
+                    progress(self.steps(), self._completed(self.grid.cells) + failed)
         if numbers:
             raise KeyboardInterrupt
 
@@ -216,12 +219,14 @@ class Experiment:
         """Return task, algorithm and state of every cell, such as "7 of 10 runs complete, 83 % of the steps"."""
         rows = []
         for cell in self.grid.cells:
-            complete = sum(self.is_complete(cell, seed) for seed in self.grid.seeds)
             steps = sum(self.steps_of(cell, seed) for seed in self.grid.seeds)
             percent = 100 * steps // (max(cell.total_steps, 1) * len(self.grid.seeds))
-            text = f"{complete} of {len(self.grid.seeds)} runs complete, {percent} % of the steps"
-            rows.append((cell.task, cell.algorithm, text))
+            rows.append((cell.task, cell.algorithm, f"{self._completed([cell])}, {percent} % of the steps"))
         return rows
+
+    def _completed(self, cells: Sequence[Cell]) -> str:
+        complete = [self.is_complete(cell, seed) for cell in cells for seed in self.grid.seeds]
+        return f"{sum(complete)} of {len(complete)} runs complete"
 
     # ---------------------------------------------------------------- results
 
@@ -368,11 +373,3 @@ def failure_of(part: Part, code: int) -> str:
         return ""
     lines = part.log.read_text("utf-8", errors="replace").strip().splitlines() if part.log.is_file() else []
     return f"exit code {code}: {lines[-1] if lines else 'no output'}"
-
-
-def _message_of(future: Future[str]) -> str:
-    """Return the message about a part that has failed, also where its process could not be started or was lost."""
-    try:
-        return future.result()
-    except Exception as error:  # noqa: BLE001  # reported; the other cells go on
-        return f"{type(error).__name__}: {str(error).partition(chr(10))[0]}"

@@ -91,10 +91,10 @@ def performance_profile(scores: Scores, thresholds: np.ndarray) -> tuple[np.ndar
 def improvement(first: Scores, second: Scores, resamples: int = RESAMPLES) -> tuple[float, float, float]:
     """Return the probability that a run of the first algorithm is better than one of the second, with its interval.
 
-    It is the mean over the tasks of both of the Mann-Whitney statistic divided by the number of pairs; ties count half.
+    It is the mean over tasks of the Mann-Whitney statistic divided by the number of pairs; ties count half. Both
+    algorithms have the same tasks.
     """
-    tasks = [task for task in first if task in second]
-    first, second = {task: first[task] for task in tasks}, {task: second[task] for task in tasks}
+    second = {task: second[task] for task in first}
 
     def share(a: Sequence[np.ndarray], b: Sequence[np.ndarray]) -> np.ndarray:
         pairs = [(x[..., :, None], y[..., None, :]) for x, y in zip(a, b, strict=True)]
