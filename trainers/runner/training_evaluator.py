@@ -13,13 +13,12 @@ from trainers.config.train_config import CoreFactory, TrainConfig, make_eval_cor
 from trainers.evaluation.kernel_episodes import KernelPlayers
 from trainers.evaluation.policy_evaluation import (
     EpisodeMetric,
-    by_member,
     evaluate_policies,
     find_metrics,
     load_opponents,
     teams,
 )
-from trainers.evaluation.scripted_policies import SCRIPTED, scripted_policies_of
+from trainers.evaluation.scripted_policies import SCRIPTED, scripted_policy
 from trainers.models.policy import PolicyProtocol
 
 EVAL_SEED = 271_828
@@ -49,8 +48,9 @@ class TrainingEvaluator:
             seed: Seed of the episodes.
 
         Raises:
-            ConfigError: `eval_opponents` is set, but all agents share one policy; or it is "scripted", but there is no
-                script for the environment; or `eval_metric` names no function of episodes.
+            ConfigError: `eval_opponents` is set, but all agents share one policy and are no opponents; or it is
+                "scripted", but there is no script for the environment; or `eval_metric` names no function of episodes,
+                or one with the name of a column that every evaluation has.
             CheckpointError: The policies of `eval_opponents` do not fit the environment.
         """
         self.config: TrainConfig = config
@@ -60,18 +60,27 @@ class TrainingEvaluator:
         self.seed: int = seed
         self.results: tuple[str, ...] = tuple(core.definition.results)
         self.metrics: Mapping[str, EpisodeMetric] = find_metrics(config.eval_metric)
+        if repeated := [name for name in self.metrics if name in self._metrics(())]:
+            raise ConfigError(
+                f"eval_metric: every evaluation of {core.id} has a column {repeated[0]} already; rename the function"
+            )
         self.core: Core | None = None
         self.kernels: KernelPlayers | None = None
         self.matchups: list[dict[str, str]] = []
         self.opponents: dict[str, PolicyProtocol] = {}
         if config.eval_opponents is not None:
-            if len(self.sides) == 1:
-                raise ConfigError(f"eval_opponents: all agents of {core.id} share one policy; leave it out")
+            self.check_opponents(core, "eval_opponents")
             if config.eval_opponents == SCRIPTED:
-                self.opponents = scripted_policies_of(core, self.sides)  # errors before the run starts
+                self.opponents = self._scripted(core)  # errors before the run starts
             else:
                 policies = load_opponents(Path(config.eval_opponents), config.env_id, self.sides, core)[1]
-                self.opponents = dict(by_member(self.sides, policies))
+                self.opponents = {member: policies[name] for member, name in self._seats(core).items()}
+
+    def check_opponents(self, core: Core, setting: str) -> None:
+        """Raise ConfigError, which names a setting, unless opponents can play a part of the agents of `core`."""
+        if len(self.sides) == 1 and len(self._role_matchups(core)) < 2:
+            remedy = ", or train with sharing: agent" if core.num_agents > 1 else ""
+            raise ConfigError(f"{setting}: all agents of {core.id} share one policy; leave it out{remedy}")
 
     @property
     def columns(self) -> list[str]:
@@ -95,7 +104,7 @@ class TrainingEvaluator:
             self.core = make_eval_core(self.config, self.config.eval_episodes, self.config.seed, self.factory)
             self.matchups = self._matchups(self.core)
             if self.config.eval_opponents == SCRIPTED:
-                self.opponents = scripted_policies_of(self.core, self.sides)  # they read the worlds that they play in
+                self.opponents = self._scripted(self.core)  # they read the worlds that they play in
             members = {member: policies[name] for matchup in self.matchups for member, name in matchup.items()}
             self.kernels = KernelPlayers(self.core, [members, self.opponents])
         values: dict[str, list[float]] = {}
@@ -133,12 +142,25 @@ class TrainingEvaluator:
         means = {column: statistics.fmean(values[column]) for column in self.columns if column in values}
         return {**means, "eval/score": statistics.fmean(scores)}
 
+    def _scripted(self, core: Core) -> dict[str, PolicyProtocol]:
+        return {member: scripted_policy(core, member) for member in self._seats(core)}
+
+    def _seats(self, core: Core) -> dict[str, str]:
+        """Return the policy of each group or agent that has one role."""
+        by_role = {member: name for matchup in self._role_matchups(core) for member, name in matchup.items()}
+        return by_role or {member: name for name, members in self.sides.items() for member in members}
+
     def _matchups(self, core: Core) -> list[dict[str, str]]:
         """Return the policies that play together in each matchup of an evaluation, by group or agent."""
-        if not are_roles_opponents(core):
-            names = teams(core, self.sides, self.seed)
-            return [{member: name for name in team for member in self.sides[name]} for team in names]
-        matchups = [self._members_in(core, agents) for agents in core.definition.roles.values()]
+        if matchups := self._role_matchups(core):
+            return matchups
+        names = teams(core, self.sides, self.seed)
+        return [{member: name for name in team for member in self.sides[name]} for team in names]
+
+    def _role_matchups(self, core: Core) -> list[dict[str, str]]:
+        """Return the policies of each role of a zero-sum game, by group or agent; [] for other environments."""
+        roles = core.definition.roles.values() if are_roles_opponents(core) else ()
+        matchups = [self._members_in(core, agents) for agents in roles]
         return [matchup for matchup in matchups if matchup]
 
     def _members_in(self, core: Core, role: Sequence[str]) -> dict[str, str]:

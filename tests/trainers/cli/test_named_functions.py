@@ -103,6 +103,7 @@ def test_annealing_follows_a_function(monkeypatch):
         ("--learner.schedule=mine:without_number", "expected a finite number, got nan"),
         ("--eval-metric=mine:two_arguments", "expected a function of (episodes) named two_arguments in mine"),
         ("--eval-metric=mine:mean_length", "eval_metric mean_length: expected one number per episode (8,), got"),
+        ("--eval-metric=mine:episode_length_mean", "SimpleTag-v0 has a column episode_length_mean already; rename"),
         ('--anneal=x=[0,1,9,"mine"]', "and perhaps module:NAME, a function of progress, got"),
     ],
 )

@@ -1,11 +1,14 @@
 """Scores of evaluations in a training: teams, opponents, and agents that share a policy or have their own."""
 
+import dataclasses
+
 import pytest
 
 from trainers.config.train_config import TrainConfig, make_train_core, members_by_policy
 from trainers.runner import training_evaluator
 from trainers.runner.trainer import Trainer
 from trainers.runner.training_evaluator import TrainingEvaluator
+from trainers.storage import checkpoint
 from trainers.storage.learning_curves import read_rows
 
 
@@ -53,6 +56,24 @@ def test_roles_of_a_zero_sum_game_are_evaluated_one_after_the_other(env_id, shar
     returns = [value for name, value in row.items() if name.endswith("/return")]
     assert sum(returns) == pytest.approx(0.0, abs=1e-9)
     assert (returns[0] != 0) == (len(returns) == 2)
+
+
+def test_opponents_of_the_policy_of_all_seats_play_the_other_seats(tmp_path, monkeypatch):
+    config = TrainConfig("KuhnPoker-v0", num_envs=8, total_steps=256, eval_episodes=64, eval_greedy=True)
+    Trainer(config, tmp_path).run()
+    core, policy = make_train_core(config, 2, 0), checkpoint.load_policy(tmp_path)
+    config = dataclasses.replace(config, eval_opponents=str(tmp_path))
+    evaluator = TrainingEvaluator(config, core, {"player": ("player",)})
+    is_trained, evaluate = [], training_evaluator.evaluate_policies
+
+    def record(core, players, **options):
+        is_trained.append({seat: player is policy for seat, player in players.items()})
+        return evaluate(core, players, **options)
+
+    monkeypatch.setattr(training_evaluator, "evaluate_policies", record)
+    scores = evaluator.scores({"player": policy})
+    assert is_trained == [{"player_0": True, "player_1": False}, {"player_0": False, "player_1": True}]
+    assert scores["eval/score"] == pytest.approx(0.0, abs=1e-9)  # the same games against itself from both seats
 
 
 @pytest.mark.parametrize("engine", ["torch", "kernel"])
