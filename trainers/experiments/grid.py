@@ -7,6 +7,7 @@ import dataclasses
 import io
 import itertools
 import re
+import statistics
 import tempfile
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
@@ -64,7 +65,7 @@ class ExperimentTask:
     bounds: tuple[float, float] | None = None
     """Scores that are 0 and 1 after normalization; None: the lowest and the highest final score on the task."""
     threshold: float | None = None
-    """Score whose first crossing is reported."""
+    """Score whose first crossing is reported; in a file also ``{baseline: NAME}``, the mean of its scores."""
     source: str = ""
     """Source of the threshold."""
     opponents: str = "random"
@@ -176,11 +177,11 @@ class Grid:
             config = dataclasses.replace(TrainConfig.from_json(cell.settings), device="cpu", env_workers=1)
             with contextlib.closing(make_train_core(config, 1, config.seed)) as core:
                 sides = {name: tuple(members) for name, members in members_by_policy(config, core).items()}
-                if task.opponents == CROSS_PLAY and len(sides) == 1:
-                    raise ConfigError(f"opponents: all agents of {core.id} share one policy; leave {CROSS_PLAY} out")
-                columns = TrainingEvaluator(config, core, sides).columns
-            if task.score not in columns:
-                raise ConfigError(f"score: {unknown_name_message('column', task.score, columns)}")
+                evaluator = TrainingEvaluator(config, core, sides)
+                if task.opponents == CROSS_PLAY:
+                    evaluator.check_opponents(core, "opponents")
+            if task.score not in evaluator.columns:
+                raise ConfigError(f"score: {unknown_name_message('column', task.score, evaluator.columns)}")
 
     def copy_to(self, folder: Path) -> None:
         """Write the file and the scores of baselines into the folder of an experiment, where `read` finds them."""
@@ -206,7 +207,12 @@ _KEYS = ("tasks", "algorithms", "seeds", "settings", "evaluation", "cells", "bas
 
 def _grid(values: Mapping[str, Any], path: Path, imports: Sequence[str]) -> Grid:
     _check_names("setting", values, _KEYS)
-    tasks = {name: _record(ExperimentTask, f"tasks.{name}", task) for name, task in _named(values, "tasks").items()}
+    entries = _named(values, "tasks")
+    baselines = {
+        name: _baseline(f"baselines.{name}", _file_of_baseline(path, name, str(file)), entries)
+        for name, file in _mapping("baselines", values.get("baselines")).items()
+    }
+    tasks = {name: _task(name, entry, baselines) for name, entry in entries.items()}
     protocol = _record(EvaluationProtocol, "evaluation", values.get("evaluation"))
     shared = _mapping("settings", values.get("settings"))
     algorithms = {key: _mapping(f"algorithms.{key}", entry) for key, entry in _named(values, "algorithms").items()}
@@ -234,18 +240,30 @@ def _grid(values: Mapping[str, Any], path: Path, imports: Sequence[str]) -> Grid
         cells.append(dataclasses.replace(cell, settings=settings))
     if not cells:
         raise ConfigError("cells: expected one that is not skipped, got none")
-    baselines = {
-        name: _baseline(f"baselines.{name}", _file_of_baseline(path, name, str(file)), tasks)
-        for name, file in _mapping("baselines", values.get("baselines")).items()
-    }
     if repeated := [name for name in baselines if name in algorithms]:
         raise ConfigError(f"baselines.{repeated[0]}: expected another name than an algorithm's")
     for name, task in tasks.items():
-        if task.bounds is not None and not (len(task.bounds) == 2 and task.bounds[0] < task.bounds[1]):
-            raise ConfigError(f"tasks.{name}: bounds: expected a lower and a higher score, got {list(task.bounds)}")
         if task.opponents == CROSS_PLAY and sum(cell.task == name for cell in cells) < 2:
             raise ConfigError(f"tasks.{name}: opponents: expected two algorithms or more for cross_play, got one")
     return Grid(tasks, tuple(cells), _seeds(values.get("seeds", 10)), protocol, baselines, path.read_text("utf-8"))
+
+
+def _task(name: str, value: Any, baselines: Mapping[str, Mapping[str, list[float]]]) -> ExperimentTask:
+    """Return a task; the threshold {"baseline": NAME} is the mean of the scores of that baseline on it."""
+    label = f"tasks.{name}"
+    entries = _mapping(label, value)
+    if isinstance(threshold := entries.get("threshold"), Mapping):
+        scores = baselines.get(str(threshold.get("baseline")), {}).get(name)
+        if scores is None or len(threshold) > 1:
+            raise ConfigError(
+                f"{label}: threshold: expected a number, or {{baseline: NAME}} of a baseline with scores on this task, "
+                f"got {threshold!r:.80}"
+            )
+        entries["threshold"] = statistics.fmean(scores)
+    task = _record(ExperimentTask, label, entries)
+    if task.bounds is not None and not (len(task.bounds) == 2 and task.bounds[0] < task.bounds[1]):
+        raise ConfigError(f"{label}: bounds: expected a lower and a higher score, got {list(task.bounds)}")
+    return task
 
 
 def _recorded(file: Path) -> dict[str, Any]:
@@ -295,7 +313,7 @@ def _file_of_baseline(path: Path, name: str, file: str) -> Path:
     return copy if path.name == EXPERIMENT and copy.is_file() else path.parent / file
 
 
-def _baseline(label: str, file: Path, tasks: Mapping[str, ExperimentTask]) -> dict[str, list[float]]:
+def _baseline(label: str, file: Path, tasks: Mapping[str, Any]) -> dict[str, list[float]]:
     """Return the scores of another program by task: a JSON object {task: {"scores": [...]}}."""
     try:
         data = read_json(file)

@@ -58,6 +58,17 @@ def test_opponents_of_a_task_are_those_of_its_evaluations(tmp_path):
         read(tmp_path, {"tasks": {"tag": task}, "algorithms": {"ppo": None}})
 
 
+def test_cross_play_needs_agents_for_its_opponents(tmp_path):
+    task = {"settings": {"env_id": "KuhnPoker-v0"}, "opponents": "cross_play"}
+    grid = read(tmp_path, {"tasks": {"kuhn": task}})
+    grid.check_evaluation(grid.cells[0])  # one policy plays one seat after the other
+    task["settings"] = {"env_id": "SimpleSpread-v0"}
+    grid = read(tmp_path, {"tasks": {"spread": task}})
+    message = "opponents: all agents of SimpleSpread-v0 share one policy; leave it out, or train with sharing: agent"
+    with pytest.raises(ConfigError, match=message):
+        grid.check_evaluation(grid.cells[0])
+
+
 def test_leagues_are_algorithms(tmp_path):
     psro = {"command": "league train", "iterations": 2, "oracle": "exact"}
     file = {"tasks": {"kuhn": {"settings": {"env_id": "KuhnPoker-v0"}}}, "algorithms": {"psro": psro}}
@@ -82,6 +93,17 @@ def test_baselines_are_scores_of_other_programs(tmp_path):
         read(tmp_path, {"baselines": {"sb3": "sb3.json"}})
 
 
+def test_threshold_is_the_mean_of_a_baseline(tmp_path):
+    (tmp_path / "sb3.json").write_text(json.dumps({"pole": {"scores": [1.0, 2.5, 4.0]}}))
+    changes = {"baselines": {"sb3": "sb3.json"}, "tasks": {"pole": {**POLE, "threshold": {"baseline": "sb3"}}}}
+    assert read(tmp_path, changes).tasks["pole"].threshold == 2.5
+    (tmp_path / "sb3.json").write_text("{}")
+    with pytest.raises(
+        ConfigError, match=r"tasks.pole: threshold: expected a number, or \{baseline: NAME\} of a baseline"
+    ):
+        read(tmp_path, changes)
+
+
 @pytest.mark.parametrize(
     ("changes", "message"),
     [
@@ -101,6 +123,10 @@ def test_baselines_are_scores_of_other_programs(tmp_path):
         ({"tasks": {"pole": {"settings": {"env_id": "CartPol-v1"}}}}, "ppo on pole: .*did you mean CartPole-v1"),
         ({"tasks": {"pole": {**POLE, "bounds": [1, 0]}}}, "tasks.pole: bounds: expected a lower and a higher score"),
         ({"tasks": {"pole": {**POLE, "bounds": [1]}}}, "tasks.pole: bounds: expected a lower and a higher score"),
+        (
+            {"tasks": {"pole": {**POLE, "threshold": {"baseline": "sb3"}}}},
+            "tasks.pole: threshold: expected a number, or",
+        ),
         ({"tasks": {"pole": {"settings": "CartPole-v1"}}}, "tasks.pole.settings: expected a mapping of names"),
         ({"cells": [{"task": "pole", "algorithm": "dqn"}]}, r"cells\[0\]: no algorithm named 'dqn'"),
         ({"cells": [{"task": "pole", "algorithm": "ppo"}] * 2}, r"cells\[1\]: expected every cell once"),

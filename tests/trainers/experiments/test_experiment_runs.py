@@ -111,7 +111,8 @@ def test_other_cells_are_not_overwritten(tmp_path, in_process):
         Experiment(experiment_file(tmp_path, other), tmp_path / "out").run()
     with pytest.raises(ConfigError, match=r"this one holds an experiment run; choose another"):
         run_folder.check_kind(tmp_path / "out", "training")
-    longer = {**file, "evaluation": {**POLE["evaluation"], "final_episodes": 8}}
+    task = {**POLE["tasks"]["pole"], "threshold": 18, "bounds": [0, 400], "source": "another"}
+    longer = {**file, "evaluation": {**POLE["evaluation"], "final_episodes": 8}, "tasks": {"pole": task}}
     experiment = Experiment(experiment_file(tmp_path, longer), tmp_path / "out")
     assert experiment.status() == [("pole", "ppo", "0 of 1 runs complete, 100 % of the steps")]
     assert experiment.run() == {}  # the best checkpoint is evaluated again
