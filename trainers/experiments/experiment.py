@@ -180,7 +180,7 @@ class Experiment:
                     except Exception as error:  # noqa: BLE001  # no process, or a lost one; the other cells go on
                         message = f"{type(error).__name__}: {str(error).partition(chr(10))[0]}"
                     if message and not numbers:
-                        self.failures[str(part)] = f"{message}; see {part.log}"
+                        self.failures[str(part)] = f"{message}; see {part.file('output', '.txt')}"
                 if progress is not None and not numbers:
                     failed = f", {len(self.failures)} failed" if self.failures else ""
                     progress(self.steps(), self._completed(self.grid.cells) + failed)
@@ -352,10 +352,10 @@ def run_part(part: Part, stopped: threading.Event | None = None) -> str:
     if stopped.is_set():
         return ""
     part.folder.mkdir(parents=True, exist_ok=True)
-    file = part.folder / f"part{part.suffix}.json"
+    file = part.file("part", ".json")
     write_json(file, dataclasses.asdict(part))
     words = [sys.executable, "-m", "trainers.experiments.part", str(file), str(os.getpid())]
-    with part.log.open("ab") as log:
+    with part.file("output", ".txt").open("ab") as log:
         process = subprocess.Popen(words, stdin=subprocess.DEVNULL, stdout=log, stderr=log, start_new_session=True)
     try:
         while process.poll() is None and not stopped.wait(0.1):
@@ -371,5 +371,6 @@ def failure_of(part: Part, code: int) -> str:
     """Return the message about a process that has failed: the last line that it printed; "" if it has not."""
     if code == 0 or part.is_complete():
         return ""
-    lines = part.log.read_text("utf-8", errors="replace").strip().splitlines() if part.log.is_file() else []
+    log = part.file("output", ".txt")
+    lines = log.read_text("utf-8", errors="replace").strip().splitlines() if log.is_file() else []
     return f"exit code {code}: {lines[-1] if lines else 'no output'}"

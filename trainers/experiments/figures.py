@@ -7,8 +7,9 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from gpu_envs.errors import missing_extra, packages
 from gpu_envs.rendering.palette import PALETTE
+from trainers.experiments.statistics import report_library
+from trainers.storage.learning_curves import save_figure
 
 DASHES = ("-", "--", "-.", ":")
 """Styles of lines, which tell algorithms apart without colors."""
@@ -25,13 +26,8 @@ class Figures:
         Raises:
             MissingExtraError: matplotlib is not installed.
         """
-        try:
-            import matplotlib as mpl
-            from matplotlib.figure import Figure
-        except ModuleNotFoundError as error:
-            raise missing_extra(error, "figures of an experiment", ("matplotlib",), packages("experiments")) from None
-        mpl.rcParams["svg.hashsalt"] = "gpu-envs"  # equal figures are equal files
-        self.out, self._figure = out, Figure
+        report_library("matplotlib").rcParams["svg.hashsalt"] = "gpu-envs"  # equal figures are equal files
+        self.out, self._figure = out, report_library("matplotlib.figure").Figure
         colors = list(PALETTE.values())
         self.styles: dict[str, dict[str, Any]] = {
             name: {
@@ -88,15 +84,13 @@ class Figures:
         return self._save(figure, "aggregate")
 
     def _draw(self, axes: Any, frame: Any) -> None:
-        from matplotlib.ticker import EngFormatter
-
         for name, group in frame.groupby("algorithm", sort=False):
             style = self.styles[name]
             rows = group.sort_values("x")
             axes.plot(rows.x, rows.value, label=name, markevery=max(1, len(rows) // 8), **style)
             axes.fill_between(rows.x, rows.low, rows.high, color=style["color"], alpha=0.2, linewidth=0)
         if frame.x.max() > 1000:
-            axes.xaxis.set_major_formatter(EngFormatter(sep=""))
+            axes.xaxis.set_major_formatter(report_library("matplotlib.ticker").EngFormatter(sep=""))
         axes.tick_params(labelsize=8)
         axes.grid(alpha=0.3)
 
@@ -107,11 +101,7 @@ class Figures:
         figure.legend([lines[name] for name in names], names, loc="outside right upper", fontsize=8)
 
     def _save(self, figure: Any, name: str) -> list[Path]:
-        files = []
-        for kind in ("png", "svg"):
-            file = self.out / f"{name}.{kind}"
-            temporary = file.with_name(f".{file.name}")
-            figure.savefig(temporary, dpi=150, format=kind, metadata={"Date": None} if kind == "svg" else None)
-            temporary.replace(file)
-            files.append(file)
+        files = [self.out / f"{name}.{kind}" for kind in ("png", "svg")]
+        for file in files:
+            save_figure(figure, file, dpi=150, metadata={"Date": None} if file.suffix == ".svg" else None)
         return files

@@ -9,13 +9,13 @@ import itertools
 import re
 import statistics
 import tempfile
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
 from gpu_envs.cli.dispatch import run_command
-from gpu_envs.errors import CheckpointError, ConfigError, GpuEnvsError
+from gpu_envs.errors import ConfigError, GpuEnvsError
 from gpu_envs.utils.settings import check_settings, setting
 from gpu_envs.utils.suggestions import unknown_name_message
 from trainers.base.serialization import read_json, write_json, write_text
@@ -208,10 +208,7 @@ _KEYS = ("tasks", "algorithms", "seeds", "settings", "evaluation", "cells", "bas
 def _grid(values: Mapping[str, Any], path: Path, imports: Sequence[str]) -> Grid:
     _check_names("setting", values, _KEYS)
     entries = _named(values, "tasks")
-    baselines = {
-        name: _baseline(f"baselines.{name}", _file_of_baseline(path, name, str(file)), entries)
-        for name, file in _mapping("baselines", values.get("baselines")).items()
-    }
+    baselines = _baselines(values.get("baselines"), path, entries)
     tasks = {name: _task(name, entry, baselines) for name, entry in entries.items()}
     protocol = _record(EvaluationProtocol, "evaluation", values.get("evaluation"))
     shared = _mapping("settings", values.get("settings"))
@@ -307,25 +304,26 @@ def _printed(command: str, settings: Mapping[str, Any], imports: Sequence[str]) 
     return {name: value for name, value in expanded.items() if name not in ("seed", "video")}
 
 
-def _file_of_baseline(path: Path, name: str, file: str) -> Path:
-    """Return the file with the scores of a baseline: as the file of the experiment says, or the copy in its folder."""
-    copy = path.parent / BASELINES / f"{name}.json"
-    return copy if path.name == EXPERIMENT and copy.is_file() else path.parent / file
+def _baselines(files: Any, path: Path, tasks: Collection[str]) -> dict[str, dict[str, list[float]]]:
+    """Return the scores of other programs: of the files, or of their copies in the folder of an experiment."""
+    baselines = {}
+    for name, file in _mapping("baselines", files).items():
+        copy = path.parent / BASELINES / f"{name}.json"
+        has_copy = path.name == EXPERIMENT and copy.is_file()
+        with _errors_of(f"baselines.{name}"):
+            baselines[name] = _scores(copy if has_copy else path.parent / str(file), tasks)
+    return baselines
 
 
-def _baseline(label: str, file: Path, tasks: Mapping[str, Any]) -> dict[str, list[float]]:
+def _scores(file: Path, tasks: Collection[str]) -> dict[str, list[float]]:
     """Return the scores of another program by task: a JSON object {task: {"scores": [...]}}."""
-    try:
-        data = read_json(file)
-    except CheckpointError as error:
-        raise ConfigError(f"{label}: {error}") from None
     scores = {}
-    for name, entry in data.items():
+    for name, entry in read_json(file).items():
         if name not in tasks:
-            raise ConfigError(f"{label}: {file}: {unknown_name_message('task', name, list(tasks))}")
+            raise ConfigError(f"{file}: {unknown_name_message('task', name, tasks)}")
         values = entry.get("scores") if isinstance(entry, dict) else None
         if not values or not isinstance(values, list) or not all(isinstance(value, int | float) for value in values):
-            raise ConfigError(f'{label}: {file}: {name}: expected {{"scores": [numbers, one for every seed]}}')
+            raise ConfigError(f'{file}: {name}: expected {{"scores": [numbers, one for every seed]}}')
         scores[name] = [float(value) for value in values]
     return scores
 

@@ -70,15 +70,10 @@ class Part:
         """Folder of the cell."""
         return Path(self.run_dir) / self.cell.path
 
-    @property
-    def suffix(self) -> str:
-        """End of the names of the part's files, which tells the parts of a cell apart."""
-        return "" if self.cell.trains_seeds_at_once else f"-{self.seeds[0]}"
-
-    @property
-    def log(self) -> Path:
-        """File with what the process has printed."""
-        return self.folder / f"output{self.suffix}.txt"
+    def file(self, stem: str, suffix: str) -> Path:
+        """Return a file of the part in the folder of its cell, such as output.txt, or output-3.txt of a single seed."""
+        seed = "" if self.cell.trains_seeds_at_once else f"-{self.seeds[0]}"
+        return self.folder / f"{stem}{seed}{suffix}"
 
     def run_of(self, seed: int) -> Path:
         """Return the folder of a seed's run."""

@@ -14,12 +14,12 @@ from typing import Any
 
 import numpy as np
 
-from gpu_envs.errors import CheckpointError, missing_extra, packages
+from gpu_envs.errors import CheckpointError
 from trainers.base.serialization import write_text
 from trainers.experiments import statistics
 from trainers.experiments.figures import Figures
 from trainers.experiments.grid import Grid
-from trainers.experiments.statistics import Scores
+from trainers.experiments.statistics import Scores, report_library
 
 COLUMNS = ("task", "algorithm", "seed", "env_steps", "seconds", "final", "opponents", "metric", "value")
 """Columns of the table of evaluations."""
@@ -36,7 +36,7 @@ MEASURES: dict[str, Callable[[Sequence[np.ndarray]], np.ndarray]] = {
 
 def frame_of(rows: Sequence[dict[str, Any]]) -> Any:
     """Return rows of evaluations as a `pandas.DataFrame`."""
-    pandas = _pandas()
+    pandas = report_library("pandas")
     frame = pandas.DataFrame(list(rows), columns=list(COLUMNS))
     numbers = ["env_steps", "seconds", "value"]
     frame[numbers] = frame[numbers].apply(pandas.to_numeric, errors="coerce")
@@ -193,7 +193,7 @@ class ExperimentReport:
         self.files.append(self.out / name)
 
     def _csv(self, name: str, rows: Sequence[dict[str, Any]]) -> Any:
-        frame = _pandas().DataFrame(rows)
+        frame = report_library("pandas").DataFrame(rows)
         self._write(f"{name}.csv", frame.to_csv(index=False, float_format="%.8g"))
         return frame
 
@@ -211,7 +211,8 @@ class ExperimentReport:
         """Write the tables and the figures as a page of Markdown and one of HTML."""
         scheme = ", ".join(f"{name} [{low:g}, {high:g}]" for name, (low, high) in self.bounds.items())
         is_chosen = all(task.bounds for task in self.grid.tasks.values())
-        partial = [name for name in self.algorithms if name not in self.complete()]
+        complete = self.complete()
+        partial = [name for name in self.algorithms if name not in complete]
         notes = [
             f"Scores are final ones over {self.grid.evaluation.last_episodes} episodes, of the checkpoint with the "
             "best eval/score in training. "
@@ -262,14 +263,6 @@ th,td{{padding:.2rem .6rem;border-bottom:1px solid #ddd;text-align:right}}img{{m
 """Page of a report."""
 
 
-def _pandas() -> Any:
-    try:
-        import pandas
-    except ModuleNotFoundError as error:
-        raise missing_extra(error, "results of an experiment", ("pandas",), packages("experiments")) from None
-    return pandas
-
-
 def _estimate_cells(measure: str, scores: Scores) -> dict[str, float]:
     estimate = statistics.estimate(MEASURES[measure], scores)
     return dict(zip((measure, f"{measure} low", f"{measure} high"), estimate, strict=True))
@@ -304,7 +297,7 @@ def texts_of(frame: Any) -> Any:
             columns[name] = [f"{_text(value)} [{_text(a)}, {_text(b)}]" for value, a, b in triples]
         else:
             columns[name] = [_text(value) for value in frame[name]]
-    return _pandas().DataFrame(columns)
+    return report_library("pandas").DataFrame(columns)
 
 
 def markdown_of(text: Any) -> str:

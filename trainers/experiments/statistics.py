@@ -7,6 +7,7 @@ percentiles 2.5 and 97.5 over resamples, in which the runs of every task are dra
 
 from __future__ import annotations
 
+import importlib
 import itertools
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
@@ -33,7 +34,7 @@ def median(scores: Sequence[np.ndarray]) -> np.ndarray:
 
 def interquartile_mean(scores: Sequence[np.ndarray]) -> np.ndarray:
     """Return the mean of the middle half of all runs of all tasks, of arrays (..., N) by task."""
-    return _stats().trim_mean(np.concatenate(scores, axis=-1), 0.25, axis=-1)
+    return report_library("scipy.stats").trim_mean(np.concatenate(scores, axis=-1), 0.25, axis=-1)
 
 
 def optimality_gap(scores: Sequence[np.ndarray]) -> np.ndarray:
@@ -118,12 +119,17 @@ def improvements(scores: Mapping[str, Scores]) -> dict[tuple[str, str], tuple[fl
 
 def p_value(first: np.ndarray, second: np.ndarray) -> float:
     """Return the two-sided p-value of the Mann-Whitney test for equal distributions of scores (N,) and (M,)."""
-    return float(_stats().mannwhitneyu(first, second).pvalue)
+    return float(report_library("scipy.stats").mannwhitneyu(first, second).pvalue)
 
 
-def _stats() -> Any:
+def report_library(name: str) -> Any:
+    """Import a library of reports, such as "scipy.stats", and return its module.
+
+    Raises:
+        MissingExtraError: The library is not installed.
+    """
     try:
-        from scipy import stats
+        return importlib.import_module(name)
     except ModuleNotFoundError as error:
-        raise missing_extra(error, "a report of an experiment", ("scipy",), packages("experiments")) from None
-    return stats
+        libraries = ("matplotlib", "pandas", "scipy")
+        raise missing_extra(error, "a report of an experiment", libraries, packages("experiments")) from None

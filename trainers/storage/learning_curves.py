@@ -123,13 +123,18 @@ def plot_curves(csv_path: Path, png_path: Path, env_id: str = "") -> Path | None
         if axes.lines:
             axes.legend(fontsize=7)
     figure.supxlabel("environment steps", fontsize=9)
-    temporary = png_path.with_name(f".{png_path.name}.{os.getpid()}")
+    save_figure(figure, png_path, dpi=110)
+    return png_path
+
+
+def save_figure(figure: Any, path: Path, **options: Any) -> None:
+    """Write a figure of matplotlib atomically, in the format of the suffix, with options of its `savefig`."""
+    temporary = path.with_name(f".{path.name}.{os.getpid()}")
     try:
-        figure.savefig(temporary, dpi=110, format="png")
-        temporary.replace(png_path)  # a link of that name is replaced, not followed
+        figure.savefig(temporary, format=path.suffix[1:], **options)
+        temporary.replace(path)  # a link of that name is replaced, not followed
     finally:
         temporary.unlink(missing_ok=True)
-    return png_path
 
 
 def _owner(column: str) -> str:
