@@ -152,15 +152,17 @@ class Experiment:
             modules=self.modules,
         )
 
-    def _parts(self) -> list[Part]:
-        """Return the parts that are not complete and have not failed."""
+    def parts_left(self) -> list[Part]:
+        """Return the parts that are not complete; of those that have failed the seeds that are trained."""
         seeds = list(self.grid.seeds)
-        parts = [
-            self.part_of(cell, block)
-            for cell in self.grid.cells
-            for block in ([seeds] if cell.trains_seeds_at_once else [[seed] for seed in seeds])
-        ]
-        return [part for part in parts if str(part) not in self.failures and not part.is_complete()]
+        parts = []
+        for cell in self.grid.cells:
+            for block in [seeds] if cell.trains_seeds_at_once else [[seed] for seed in seeds]:
+                part = self.part_of(cell, block)
+                if str(part) in self.failures:
+                    part = dataclasses.replace(part, seeds=[seed for seed in block if part.is_trained(seed)])
+                parts.append(part)
+        return [part for part in parts if not part.is_complete()]
 
     def _work(self, pool: Any, progress: Progress | None) -> None:
         """Let a pool work on all parts that are left, and note the failures."""
@@ -171,7 +173,7 @@ class Experiment:
             pool.stop()
 
         with signals(stop):
-            running = {pool.submit(part): part for part in self._parts()}
+            running = {pool.submit(part): part for part in self.parts_left()}
             while running:
                 for future in wait(running, timeout=POLL, return_when=FIRST_COMPLETED).done:
                     part = running.pop(future)

@@ -12,6 +12,7 @@ import pytest
 
 from gpu_envs.cli.dispatch import main
 from gpu_envs.errors import CheckpointError, ConfigError
+from trainers.base.serialization import write_json
 from trainers.experiments import experiment as experiments
 from trainers.experiments.experiment import Experiment
 from trainers.storage import run_folder
@@ -133,6 +134,20 @@ def test_cross_play_is_against_the_other_algorithms_of_the_same_seed(tmp_path, i
     assert set(final.index) == {("ppo", "a2c"), ("ppo", ""), ("a2c", "ppo"), ("a2c", "")}
     assert final["ppo", "a2c"] == final["ppo", ""]
     assert final["ppo", "a2c"] != final["a2c", "ppo"]
+
+
+def test_seeds_of_a_failed_cell_that_are_trained_play_against_later_opponents(tmp_path):
+    experiment = Experiment(experiment_file(tmp_path, {**TAG, "seeds": 3}), tmp_path / "out")
+    for seed in (0, 2):
+        run = tmp_path / f"out/runs/tag/ppo/seed-{seed}"
+        run.mkdir(parents=True)
+        write_json(run / "trained.json", {"exit": 0})
+    assert [(part.seeds, part.opponents) for part in experiment.parts_left()] == [
+        ([0, 1, 2], ["a2c"]),
+        ([0, 1, 2], ["ppo"]),
+    ]
+    experiment.failures = {"ppo on tag": "exit code 2"}
+    assert [part.seeds for part in experiment.parts_left()] == [[0, 2], [0, 1, 2]]
 
 
 def test_report_needs_a_complete_run(tmp_path):
