@@ -26,7 +26,7 @@ from trainers.runner.signals import signals
 from trainers.storage import checkpoint, run_folder, seed_metrics
 from trainers.storage.config_yaml import leaves, read_config
 from trainers.storage.folder_lock import FolderLock
-from trainers.storage.learning_curves import read_rows
+from trainers.storage.learning_curves import COUNTERS, read_rows
 from trainers.storage.run_folder import EXPERIMENT
 
 TABLE = "evaluations.csv"
@@ -206,10 +206,9 @@ class Experiment:
             return max(cell.total_steps, 1)
         try:
             with (self.run_dir / cell.run_of(seed) / "metrics.csv").open("rb") as file:
-                head = file.readline().decode().rstrip("\n").split(",")
                 file.seek(max(0, file.seek(0, os.SEEK_END) - 8192))
-                last = file.read().decode().rpartition("\n")[0].rpartition("\n")[2].split(",")
-            return min(int(last[head.index("env_steps")]), cell.total_steps)
+                row = file.read().split(b"\n")[-2]  # what follows the last line break is not complete
+            return min(int(row.split(b",")[COUNTERS.index("env_steps")]), cell.total_steps)
         except (OSError, ValueError, IndexError):  # no row yet
             return 0
 

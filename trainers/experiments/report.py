@@ -247,7 +247,7 @@ class ExperimentReport:
                 for index, row in enumerate(evaluations)
             }
             run["absolute_metrics"] = {"score": [float(rows.value.iloc[0])]}
-            by_task = result.setdefault(env_ids.get(task, task), {}).setdefault(task, {})
+            by_task = result.setdefault(env_ids.get(task) or task, {}).setdefault(task, {})
             by_task.setdefault(algorithm, {})[f"seed_{seed}"] = run
         return result
 

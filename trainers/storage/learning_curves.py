@@ -15,7 +15,7 @@ from gpu_envs.rendering.palette import PALETTE, role_colors
 from trainers.base.serialization import read_bytes
 
 COUNTERS = ("iteration", "env_steps")
-"""Integer columns of every metrics.csv."""
+"""First columns of every metrics.csv, which are integers."""
 NUM_SEEDS = "num_seeds"
 """Column of means over seeds: the number of runs that reached the iteration."""
 INTERVAL = "/ci_half_width"
