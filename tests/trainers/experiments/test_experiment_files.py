@@ -178,3 +178,11 @@ def test_example_file_is_valid_and_not_overwritten(tmp_path, capsys):
     assert "ppo-gru on spread:" in capsys.readouterr().out
     assert main(["experiment", "new", str(path)]) == 2
     assert "exists already; choose another name" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize(("option", "executor"), [("--num-workers=2", "process"), ("--ray-address=auto", "ray")])
+def test_options_of_another_executor_are_refused(option, executor, capsys):
+    assert main(["experiment", "run", "paper.yaml", option]) == 2
+    name = option.partition("=")[0]
+    message = f"has no effect with --executor = 'local'; set --executor = '{executor}', or leave {name} out"
+    assert message in capsys.readouterr().err
