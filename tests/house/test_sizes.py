@@ -58,7 +58,7 @@ def test_class_names_are_unique(trees):
 
 
 def test_recorded_traces_are_small():
-    sizes = {str(path.relative_to(ROOT)): path.stat().st_size for path in (ROOT / "tests" / "parity").rglob("*.npz")}
+    sizes = {str(path.relative_to(ROOT)): path.stat().st_size for path in (ROOT / "tests" / "parity").rglob("*.npz.xz")}
     assert len(sizes) >= 9
     assert not {name: size for name, size in sizes.items() if size > 500_000}
 

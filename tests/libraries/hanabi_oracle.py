@@ -12,7 +12,7 @@ import numpy as np
 from hanabi_learning_environment import pyhanabi
 from parity.traces import write_arrays
 
-TRACE = Path(__file__).parents[1] / "parity" / "cards" / "hanabi.npz"
+TRACE = Path(__file__).parents[1] / "parity" / "cards" / "hanabi.npz.xz"
 KINDS = ("minimal", "card_knowledge", "seer")
 # Settings of the recorded games.
 TRACED = (

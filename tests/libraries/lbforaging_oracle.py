@@ -14,7 +14,7 @@ import numpy as np
 from lbforaging.foraging.environment import Action, ForagingEnv
 from parity.traces import write_arrays
 
-TRACE = Path(__file__).parents[1] / "parity" / "grid" / "level_based_foraging.npz"
+TRACE = Path(__file__).parents[1] / "parity" / "grid" / "level_based_foraging.npz.xz"
 DEFAULTS = dict(
     players=2, min_player_level=1, max_player_level=2, field_size=(8, 8), min_food_level=1, max_food_level=None,
     max_num_food=2, sight=8, max_episode_steps=50, force_coop=False,

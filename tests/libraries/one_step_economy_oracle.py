@@ -13,7 +13,7 @@ from ai_economist import foundation
 from parity.economy.gather_trade_build_replay import Draws
 from parity.traces import write_arrays
 
-TRACE = Path(__file__).parents[1] / "parity" / "economy" / "one_step.npz"
+TRACE = Path(__file__).parents[1] / "parity" / "economy" / "one_step.npz.xz"
 SCENARIO = (
     "agent_reward_type", "isoelastic_eta", "labor_exponent", "labor_cost", "planner_reward_type",
     "mixing_weight_gini_vs_coin",

@@ -1,17 +1,18 @@
 """Comparisons with originals: recorded traces, and distributions of starts."""
 
 import numpy as np
+from parity.traces import read_arrays
 
 
 def assert_recorded(path, recorded, tolerance=0.0):
     """Assert that two files of arrays are equal, up to a tolerance."""
-    with np.load(path) as new, np.load(recorded) as old:
-        assert set(new) == set(old)
-        for name in new:
-            if tolerance:
-                np.testing.assert_allclose(new[name], old[name], tolerance, tolerance)
-            else:
-                np.testing.assert_array_equal(new[name], old[name])
+    new, old = read_arrays(path), read_arrays(recorded)
+    assert set(new) == set(old)
+    for name in new:
+        if tolerance:
+            np.testing.assert_allclose(new[name], old[name], tolerance, tolerance)
+        else:
+            np.testing.assert_array_equal(new[name], old[name])
 
 
 def assert_equally_frequent(ours, theirs):

@@ -24,7 +24,7 @@ from overcooked_ai_py.mdp import overcooked_mdp as original  # noqa: E402
 from overcooked_ai_py.mdp.actions import Action, Direction  # noqa: E402
 from overcooked_ai_py.mdp.overcooked_env import OvercookedEnv  # noqa: E402
 
-TRACE = Path(__file__).parents[1] / "parity" / "kitchen" / "overcooked.npz"
+TRACE = Path(__file__).parents[1] / "parity" / "kitchen" / "overcooked.npz.xz"
 KINDS = {"dish": 1, "onion": 2, "tomato": 3, "soup": 4}
 ONION, TOMATO = "onion", "tomato"
 # Settings of the recorded traces.

@@ -17,7 +17,7 @@ from parity.grid.warehouse_replay import random_word
 from parity.traces import write_arrays
 from rware.warehouse import Action, Direction, ImageLayer, ObservationType, RewardType, Warehouse
 
-TRACE = Path(__file__).parents[1] / "parity" / "grid" / "robot_warehouse.npz"
+TRACE = Path(__file__).parents[1] / "parity" / "grid" / "robot_warehouse.npz.xz"
 CROWDED = """
 xx.xx
 .....

@@ -161,5 +161,5 @@ def test_random_starts_are_distributed_as_in_the_original():
 
 
 def test_recorded_traces_are_those_of_the_original(tmp_path):
-    oracle.record_all(tmp_path / "trace.npz")
-    assert_recorded(tmp_path / "trace.npz", oracle.TRACE, 1e-6)
+    oracle.record_all(tmp_path / "trace.npz.xz")
+    assert_recorded(tmp_path / "trace.npz.xz", oracle.TRACE, 1e-6)

@@ -57,5 +57,5 @@ def test_skills_are_distributed_as_in_the_original():
 
 
 def test_recorded_traces_are_those_of_the_original(tmp_path):
-    oracle.record_all(tmp_path / "trace.npz")
-    assert_recorded(tmp_path / "trace.npz", oracle.TRACE)
+    oracle.record_all(tmp_path / "trace.npz.xz")
+    assert_recorded(tmp_path / "trace.npz.xz", oracle.TRACE)

@@ -41,8 +41,8 @@ def test_steps_of_every_scenario_equal_the_original(name, enemy):
 
 
 def test_recorded_traces_are_those_of_the_original(tmp_path):
-    oracle.record_all(tmp_path / "smax.npz")
-    assert_recorded(tmp_path / "smax.npz", oracle.PATH, 1e-5)
+    oracle.record_all(tmp_path / "smax.npz.xz")
+    assert_recorded(tmp_path / "smax.npz.xz", oracle.PATH, 1e-5)
 
 
 @pytest.mark.parametrize("name", SCENARIOS)

@@ -48,8 +48,8 @@ def test_settings_of_registered_names_equal_the_original(name):
 
 
 def test_recorded_traces_are_those_of_the_original(tmp_path):
-    oracle.record_all(tmp_path / "trace.npz", steps=300)
-    assert_recorded(tmp_path / "trace.npz", oracle.TRACE)
+    oracle.record_all(tmp_path / "trace.npz.xz", steps=300)
+    assert_recorded(tmp_path / "trace.npz.xz", oracle.TRACE)
 
 
 def test_load_of_one_of_two_adjacent_foods_is_an_outcome_of_the_original():

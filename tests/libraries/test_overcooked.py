@@ -42,8 +42,8 @@ def test_transitions_in_a_classic_layout_equal_the_original(name, old_dynamics):
 
 
 def test_recorded_traces_are_those_of_the_original(tmp_path):
-    oracle.record_all(tmp_path / "trace.npz")
-    assert_recorded(tmp_path / "trace.npz", oracle.TRACE)
+    oracle.record_all(tmp_path / "trace.npz.xz")
+    assert_recorded(tmp_path / "trace.npz.xz", oracle.TRACE)
 
 
 @pytest.mark.parametrize("name", sorted(LAYOUTS))

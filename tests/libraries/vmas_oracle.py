@@ -23,7 +23,7 @@ from warp_kernels.physics2d.bodies import Box, Disc
 from warp_kernels.physics2d.motion import num_throttles
 
 FOLDER = Path(__file__).parents[1] / "parity" / "vmas"
-PHYSICS, TRACE = FOLDER / "physics.npz", FOLDER / "scenarios.npz"
+PHYSICS, TRACE = FOLDER / "physics.npz.xz", FOLDER / "scenarios.npz.xz"
 STATES, STEPS = 40, 22
 """Recorded states per scene, and transitions per scenario."""
 

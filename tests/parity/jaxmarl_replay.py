@@ -10,10 +10,10 @@ import numpy as np
 import torch
 
 from gpu_envs.runtime.factory import make_core
-from parity.traces import write_arrays
+from parity.traces import read_arrays, select_arrays, write_arrays
 
 HERE = Path(__file__).parent
-PATHS = {"SwitchRiddle-v0": HERE / "games" / "switch_riddle.npz", "CoinGame-v0": HERE / "grid" / "coin_game.npz"}
+PATHS = {"SwitchRiddle-v0": HERE / "games" / "switch_riddle.npz.xz", "CoinGame-v0": HERE / "grid" / "coin_game.npz.xz"}
 # Settings, worlds and steps of every trace; the seed is the index.
 TRACES = {
     "SwitchRiddle-v0": (
@@ -86,8 +86,7 @@ def replay(env_id, index):
     """Take every step of a recorded trace, compare all results exactly, and return the rewards of valid worlds."""
     settings, num_envs, steps = TRACES[env_id][index]
     core, rewards = make(env_id, settings, num_envs, index), []
-    with np.load(PATHS[env_id]) as file:
-        trace = {name.removeprefix(f"{index}."): file[name] for name in file if name.startswith(f"{index}.")}
+    trace = select_arrays(read_arrays(PATHS[env_id]), index)
     for step in range(steps):
         state = core.get_state()
         for name, values in trace.items():

@@ -14,7 +14,7 @@ def test_arrays_are_read_as_they_were_written(tmp_path):
         "0.reward": np.float32([0.1, -2.5]),
         "1.reward": np.zeros((0, 3)),
     }
-    path = tmp_path / "trace.npz"
+    path = tmp_path / "trace.npz.xz"
     write_arrays(path, {"settings": np.array(json.dumps([{"a": 1}, {}])), **arrays})
     settings, trace = recorded(path, 0)
     assert settings == {"a": 1}

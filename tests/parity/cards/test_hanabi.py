@@ -13,7 +13,7 @@ from gpu_envs.runtime.factory import make_core
 from parity.cards.hanabi_games import play_beside_openspiel, random_settings, replay
 from parity.traces import recorded
 
-TRACE = Path(__file__).with_name("hanabi.npz")
+TRACE = Path(__file__).with_name("hanabi.npz.xz")
 SMALL = dict(players=3, colors=2, ranks=3, hand_size=2, max_information_tokens=3, max_life_tokens=2)
 RANDOM_SETTINGS, GAMES = 20, 510
 

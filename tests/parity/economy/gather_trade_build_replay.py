@@ -6,8 +6,9 @@ import numpy as np
 import torch
 
 from gpu_envs.runtime.factory import make_core
+from parity.traces import read_arrays, select_arrays
 
-TRACE = Path(__file__).with_name("gather_trade_build.npz")
+TRACE = Path(__file__).with_name("gather_trade_build.npz.xz")
 STEP = 1  # purpose of random numbers
 ISLAND = ("S W S ", " @@ W ", "W    S", "SW@S W")
 SQUARE = (" W S ", "S@ W ", "  WS ", "WS @S", " W   ")
@@ -219,8 +220,7 @@ def compare(mine, theirs, label):
 
 def replay(index):
     """Replay a recorded trace; return the core at its end and the number of steps."""
-    with np.load(TRACE) as file:
-        trace = {name.removeprefix(f"{index}."): file[name] for name in file.files if name.startswith(f"{index}.")}
+    trace = select_arrays(read_arrays(TRACE), index)
     core, steps = make(TRACED[index], 1, index), 0
     for episode in range(EPISODES[index]):
         core.reset()

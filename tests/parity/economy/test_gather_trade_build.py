@@ -20,6 +20,7 @@ from parity.economy.gather_trade_build_replay import (
     make,
     replay,
 )
+from parity.traces import read_arrays
 from warp_kernels.economy.gather_trade_build.economy_types import OWNER, PRESENT, PRICE_POINTS, VISITOR
 
 SLOW = [pytest.param(index, marks=[pytest.mark.slow] * (index > 0)) for index in range(len(TRACED))]
@@ -42,8 +43,7 @@ def test_recorded_steps_equal_the_original(index):
 @pytest.mark.parametrize("index", range(3))
 def test_random_layouts_are_distributed_as_recorded(index):
     height, width = LAYOUTS[index]["world_size"]
-    with np.load(TRACE) as file:
-        stone, wood = np.unpackbits(file[f"layouts.{index}"]).reshape(2, 400, height, width)
+    stone, wood = np.unpackbits(read_arrays(TRACE)[f"layouts.{index}"]).reshape(2, 400, height, width)
     compare_layouts(LAYOUTS[index], stone + 2 * wood)
 
 

@@ -12,7 +12,7 @@ from gpu_envs.runtime.factory import make_core
 from parity.economy import one_step_replay
 from parity.traces import recorded
 
-TRACE = Path(__file__).with_name("one_step.npz")
+TRACE = Path(__file__).with_name("one_step.npz.xz")
 TOLERANCE = 1e-5  # relative, of float32 against float64
 
 

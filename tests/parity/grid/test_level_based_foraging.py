@@ -19,7 +19,7 @@ from parity.grid.foraging_replay import replay
 from parity.traces import recorded
 
 TOLERANCE = 1e-5
-TRACE = Path(__file__).with_name("level_based_foraging.npz")
+TRACE = Path(__file__).with_name("level_based_foraging.npz.xz")
 NONE, NORTH, SOUTH, WEST, EAST, LOAD = range(6)
 APART = ((1, 1, 1), (5, 5, 1))  # foods
 

@@ -16,7 +16,7 @@ from parity.grid.warehouse_replay import replay
 from parity.traces import recorded
 
 TOLERANCE = 1e-5
-TRACE = Path(__file__).with_name("robot_warehouse.npz")
+TRACE = Path(__file__).with_name("robot_warehouse.npz.xz")
 NONE, FORWARD, LEFT, RIGHT, LOAD = range(5)
 UP, DOWN, TO_LEFT, TO_RIGHT = range(4)  # directions
 OPEN = "xxx...\n......\n......\n......\n.....g\n......"

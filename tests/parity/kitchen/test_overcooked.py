@@ -15,7 +15,7 @@ from parity.kitchen.overcooked_replay import replay
 from parity.traces import recorded
 
 TOLERANCE = 1e-5
-TRACE = Path(__file__).with_name("overcooked.npz")
+TRACE = Path(__file__).with_name("overcooked.npz.xz")
 NORTH, SOUTH, EAST, WEST, STAY, INTERACT = range(6)
 DISH, ONION, TOMATO, SOUP = range(1, 5)
 TICK = 2048

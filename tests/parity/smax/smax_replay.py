@@ -10,9 +10,9 @@ import numpy as np
 import torch
 
 from gpu_envs.runtime.factory import make_core
-from parity.traces import write_arrays
+from parity.traces import read_arrays, select_arrays, write_arrays
 
-PATH = Path(__file__).parent / "smax.npz"
+PATH = Path(__file__).parent / "smax.npz.xz"
 # Settings, worlds and steps of every trace; the seed is the index.
 TRACES = (
     ({"scenario": "2s3z", "max_steps": 30}, 2, 40),
@@ -113,8 +113,7 @@ def replay(index):
     """Take every step of a recorded trace, compare all results, and return the rewards."""
     settings, num_envs, steps = TRACES[index]
     core, rewards = make(settings, num_envs, index), []
-    with np.load(PATH) as file:
-        trace = {name.removeprefix(f"{index}."): file[name] for name in file if name.startswith(f"{index}.")}
+    trace = select_arrays(read_arrays(PATH), index)
     for step in range(steps):
         state = core.get_state()
         for name, values in trace.items():

@@ -7,6 +7,7 @@ import numpy as np
 import pytest
 import warp as wp
 
+from parity.traces import read_arrays, select_arrays
 from parity.vmas.scenes import SCENES, Stepper, worst
 from parity.vmas.vmas_replay import PHYSICS
 from warp_kernels.physics2d import geometry, lidar
@@ -17,8 +18,7 @@ PLACES, FORCES = 1e-5, 1e-4
 
 
 def recorded_scene(name):
-    with np.load(PHYSICS) as file:
-        return {key.removeprefix(f"{name}."): file[key] for key in file.files if key.startswith(f"{name}.")}
+    return select_arrays(read_arrays(PHYSICS), name)
 
 
 @pytest.mark.variations(quick=1)

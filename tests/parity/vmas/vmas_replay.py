@@ -6,8 +6,8 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-TRACE = Path(__file__).with_name("scenarios.npz")
-PHYSICS = Path(__file__).with_name("physics.npz")
+TRACE = Path(__file__).with_name("scenarios.npz.xz")
+PHYSICS = Path(__file__).with_name("physics.npz.xz")
 
 
 class Traced(NamedTuple):
