@@ -21,7 +21,8 @@ from PIL import Image
 
 from benchmarks.hardware import provenance
 from benchmarks.hardware.page_files import filled, save_picture, table
-from trainers.base.serialization import read_json, write_json
+from benchmarks.hardware.result_files import dumps
+from trainers.base.serialization import read_json, write_text
 from trainers.experiments import Experiment
 from trainers.experiments.experiment import TABLE
 from trainers.experiments.grid import Grid
@@ -72,9 +73,8 @@ def record(folder: Path, commit: str) -> None:
     frame_of(rows).to_csv(target / TABLE, index=False, float_format="%.6g")
     origin = {"commit": commit, "date": date.today().isoformat(), "machine": provenance.machine()}
     origins = read_json(target / ABOUT) if (target / ABOUT).is_file() else {}
-    write_json(
-        target / ABOUT, {**origins, **{f"{algorithm} on {task}": origin for task, algorithm in sorted(complete)}}
-    )
+    origins |= {f"{algorithm} on {task}": origin for task, algorithm in sorted(complete)}
+    write_text(target / ABOUT, dumps(origins, levels=1))
 
 
 def _cell(row: dict[str, Any]) -> tuple[str, str]:

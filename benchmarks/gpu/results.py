@@ -13,6 +13,7 @@ from benchmarks.gpu import page
 from benchmarks.gpu.plan import PLAN
 from benchmarks.gpu.process import Outcome
 from benchmarks.hardware.provenance import CHANGED, UNKNOWN, commit
+from benchmarks.hardware.result_files import dumps
 
 FAILURES = ("failed", "crashed", "cut", "lacks", "interrupted")
 """First words of the states of a part that failed; others are "running", "done", "left out" and "not installed"."""
@@ -119,7 +120,7 @@ class GpuReport:
         """Write the result file and its page."""
         self.named, self.written = True, time.monotonic()
         self.result["goals"] = page.goals(self.result)
-        texts = {".json": json.dumps(self.result, indent=1), ".md": page.markdown(self.result)}
+        texts = {".json": dumps(self.result, levels=4), ".md": page.markdown(self.result)}
         for suffix, text in texts.items():
             unfinished = self.path.with_suffix(f"{suffix}.part")
             unfinished.write_text(text.rstrip("\n") + "\n", encoding="utf-8")

@@ -1,10 +1,10 @@
 """Recorded resources of all kernels, which are their budgets."""
 
 import json
-import re
 from collections.abc import Iterator
 from typing import Any
 
+from benchmarks.hardware import result_files
 from benchmarks.hardware.provenance import ROOT
 from benchmarks.kernels.measurement import FIGURES, Record, Usages
 from benchmarks.kernels.programs import MANY, ROLLOUT
@@ -82,6 +82,4 @@ def load() -> Record:
 
 def dumps(record: Record) -> str:
     """Return a record as JSON with one line per kernel."""
-    text = json.dumps(record, indent=1)
-    text = re.sub(r"\[\s+([^\[\]]*?)\s+\]", lambda match: f"[{' '.join(match[1].split())}]", text)
-    return re.sub(r"\{\s+(\"sm_[^{}]*?)\s+\}", lambda match: f"{{{' '.join(match[1].split())}}}", text) + "\n"
+    return result_files.dumps(record, levels=5)

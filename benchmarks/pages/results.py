@@ -8,12 +8,13 @@ import datetime
 import json
 import re
 from collections.abc import Iterable, Mapping
-from dataclasses import asdict
+from dataclasses import asdict, fields
 from pathlib import Path
 from typing import Any, NamedTuple
 
 from benchmarks.hardware import provenance
 from benchmarks.hardware.provenance import ROOT
+from benchmarks.hardware.result_files import dumps, rounded
 from benchmarks.throughput.comparisons import COMPARISONS
 from benchmarks.throughput.target import Effort, Figure
 from benchmarks.throughput.timing import QUIET
@@ -32,14 +33,20 @@ def group(title: str, command: str, effort: Effort, load: float, figures: list[F
         "command": command,
         "effort": asdict(effort),
         "load_before": round(load, 2),
-        "figures": [asdict(figure) for figure in figures],
+        "figures": [_entry(figure) for figure in figures],
     }
+
+
+def _entry(figure: Figure) -> dict[str, Any]:
+    """Return the fields of a figure that differ from their defaults."""
+    defaults = {field.name: field.default for field in fields(figure)}
+    return rounded({name: value for name, value in asdict(figure).items() if value != defaults[name]})
 
 
 def write(path: Path, machine: dict[str, Any], groups: dict[str, Any]) -> None:
     """Write a result file."""
     path.parent.mkdir(parents=True, exist_ok=True)
-    path.write_text(json.dumps({"machine": machine, "groups": groups}, indent=1, ensure_ascii=False) + "\n")
+    path.write_text(dumps({"machine": machine, "groups": groups}, levels=4))
 
 
 def recorded(part: str) -> list[dict[str, Any]]:

@@ -253,10 +253,12 @@ def test_pytest_benchmark_rows_equal_the_results_of_the_suite(tmp_path):
     assert done.returncode == 0, done.stdout + done.stderr
     rows = json.loads((tmp_path / "pytest.json").read_text())["benchmarks"]
     figures = json.loads((tmp_path / "bench.json").read_text())["groups"]["interfaces-all"]["figures"]
-    figure_rows = [figure["row"] for figure in figures if figure["row"]]
+    figure_rows = [figure["row"] for figure in figures if "row" in figure]
     rates = {row["name"]: row["rate"] for row in figure_rows if row["kind"] != "absent"}
     names = [entry["name"].rpartition("worlds-")[2].removesuffix("]") for entry in rows]
     assert set(names) == set(rates) - {rounds.MEMORY}
     assert {"core.step", "dicts of tensors", "rows of arrays"} <= set(names)
     for name, entry in zip(names, rows, strict=True):
-        assert entry["extra_info"]["worlds"] / entry["stats"]["median"] == pytest.approx(rates[name], rel=1e-6)
+        assert entry["extra_info"]["worlds"] / entry["stats"]["median"] == pytest.approx(
+            rates[name], rel=1e-5
+        )  # of six digits
