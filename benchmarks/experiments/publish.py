@@ -120,7 +120,7 @@ def section(name: str, figures: Path) -> str:
         pictures = ["aggregate", "curves"] if has_aggregate else ["curves"]
         for title in pictures:
             with Image.open(Path(folder) / f"{title}.png") as picture:
-                save_picture(picture, figures / f"{name}_{title}.png")
+                save_picture(picture, figures / f"{name}_{title}.webp")
     cells = {(row["task"], row["algorithm"]) for row in rows}
     missing = [str(cell) for cell in grid.cells if (cell.task, cell.algorithm) not in cells]
     blocks = [_provenance(name, grid), *([f"Not recorded yet: {', '.join(missing)}."] if missing else [])]
@@ -132,7 +132,7 @@ def section(name: str, figures: Path) -> str:
         tasks_of.setdefault(about.source, []).append(task)
     sources = [f"{', '.join(tasks)}: {source}" for source, tasks in tasks_of.items() if source]
     blocks += [f"Thresholds. {'. '.join(sources)}."] if sources else []
-    blocks += [f"![{PICTURES[title]}](learning/{name}_{title}.png)" for title in pictures]
+    blocks += [f"![{PICTURES[title]}](learning/{name}_{title}.webp)" for title in pictures]
     return "\n\n".join(blocks)
 
 

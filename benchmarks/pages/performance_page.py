@@ -10,7 +10,7 @@ from benchmarks.pages.results import Pair, lacking, pair, processor, rows_of
 from benchmarks.throughput.target import NOISE, Figure, PerformanceTarget
 from benchmarks.throughput.timing import QUIET
 
-SUMMARY_PICTURE = "performance_summary.png"
+SUMMARY_PICTURE = "performance_summary.webp"
 SHOWN = (
     ("peers-simple-tag", "16,384 worlds", "SimpleTag-v0, 16,384 worlds"),
     ("peers-simple-tag", "1 world", "SimpleTag-v0, 1 world"),
@@ -208,7 +208,7 @@ def curves(group: dict[str, Any]) -> list[Figure]:
 
 def picture_of(id: str) -> str:
     """Return the file name of the plot of a group."""
-    return f"performance_{id.replace('-', '_')}.png"
+    return f"performance_{id.replace('-', '_')}.webp"
 
 
 def verdict(figure: Figure, busy: bool = False) -> str:

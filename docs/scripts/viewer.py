@@ -1,4 +1,4 @@
-"""Make the picture of the viewer, docs/viewer.png, from a league that is trained first if it is not there.
+"""Make the picture of the viewer, docs/viewer.webp, from a league that is trained first if it is not there.
 
     .nox/browser/bin/python -m docs.scripts.viewer
 
@@ -15,7 +15,7 @@ import sys
 from docs.scripts.tables import ROOT
 
 RUN = ROOT / "out" / "pictures" / "league-SimpleTag-v0"
-PICTURE = ROOT / "docs" / "viewer.png"
+PICTURE = ROOT / "docs" / "viewer.webp"
 TRAIN = (
     "league train SimpleTag-v0 --algorithm psro --iterations 6 --episodes-per-matchup 200 "
     "--train-overrides total_steps=60000 --num-threads 1"
@@ -66,7 +66,7 @@ def main() -> None:
         finally:
             viewer.terminate()
     palette = Image.open(io.BytesIO(picture)).convert("RGB").quantize(256, kmeans=2, dither=Image.Dither.NONE)
-    palette.save(PICTURE, optimize=True)
+    palette.save(PICTURE, lossless=True, quality=100)
     print(f"{PICTURE.relative_to(ROOT)}: {PICTURE.stat().st_size / 1000:.0f} KB")
 
 

@@ -1,6 +1,7 @@
 """Limits of size: modules per folder, one class per name, one test file per name."""
 
 import ast
+import subprocess
 from collections import Counter, defaultdict
 from pathlib import Path
 
@@ -10,6 +11,8 @@ ROOT = Path(__file__).parents[2]
 PACKAGES = ("warp_kernels", "gpu_envs", "trainers", "league", "benchmarks")
 MAX_MODULES = 16
 """Modules in one folder, `__init__.py` not counted."""
+MAX_TREE = 14 * 2**20
+"""Size of all files under version control [bytes]: the tree is copied as a whole to machines with a GPU."""
 AUTHORING_CONTRACT = {"Config", "Params", "State", "Sizes"}
 """Class names that every environment may define, and that mean nothing else."""
 
@@ -61,6 +64,16 @@ def test_recorded_traces_are_small():
     sizes = {str(path.relative_to(ROOT)): path.stat().st_size for path in (ROOT / "tests" / "parity").rglob("*.npz.xz")}
     assert len(sizes) >= 9
     assert not {name: size for name, size in sizes.items() if size > 500_000}
+
+
+@pytest.mark.skipif(not (ROOT / ".git").exists(), reason="needs a git checkout")
+def test_files_under_version_control_are_small():
+    listed = subprocess.run(["git", "ls-files", "-z"], cwd=ROOT, capture_output=True, text=True, check=True).stdout
+    paths = [path for name in listed.split("\0")[:-1] if (path := ROOT / name).is_file()]
+    sizes = sorted(((path.stat().st_size, str(path.relative_to(ROOT))) for path in paths), reverse=True)
+    assert len(sizes) > 1000
+    total = sum(size for size, _ in sizes)
+    assert total < MAX_TREE, f"{total} bytes, expected fewer than {MAX_TREE}; the largest files: {sizes[:10]}"
 
 
 def test_names_of_test_files_are_unique():

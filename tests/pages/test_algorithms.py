@@ -26,9 +26,9 @@ def test_page_has_equation_source_curves_and_settings(family):
     assert list(sections) == HEADINGS
     assert "```math" in sections["Equation"]
     assert re.search(r"\b(19|20)\d\d\b", sections["Source"])
-    pictures = re.findall(r"\]\((\S+_curves\.png)\)", sections["Learning curves"])
+    pictures = re.findall(r"\]\((\S+_curves\.webp)\)", sections["Learning curves"])
     assert all((PAGES / picture).stat().st_size > 5_000 for picture in pictures)
-    for name in re.findall(r"\(\.\./learning/(\w+)_curves\.png\)", sections["Learning curves"]):
+    for name in re.findall(r"\(\.\./learning/(\w+)_curves\.webp\)", sections["Learning curves"]):
         recorded = {row["algorithm"] for row in publish.evaluations(name)}
         assert recorded & {algorithm for algorithm, spec in ALGORITHMS.items() if spec.family == family}, (
             name,
