@@ -28,8 +28,8 @@ SIDE = 224
 """Side of a world [pixels], if its picture sets none."""
 LARGEST, LARGEST_STRIP = 300_000, 500_000
 """Largest file of an environment and of the README [bytes]."""
-OF_STRIP = 23
-"""Frames of the README's picture; more make too large a file."""
+OF_STRIP, STRIP_COLORS = 23, 64
+"""Frames and colors of the README's picture; more make too large a file."""
 FPS = (2, 12)
 """Slowest and fastest pace of a picture [1/s]."""
 _OWN_PLACES = "--sharing agent --total-steps 500000 --learner.learning-rate-final 3e-4"
@@ -57,6 +57,8 @@ class MovingPicture:
     seed: int = 7
     side: int = SIDE
     """Side of a world [pixels]."""
+    colors: int | None = None
+    """Number of colors; fewer make a smaller file. None: all."""
 
     def checkpoint(self, page: str) -> Path | None:
         """Path of the policies; None for random actions."""
@@ -99,8 +101,8 @@ SHOWS = {
     "mpe/simple_spread": MovingPicture(zoo="simple-spread-mappo"),
     "mpe/simple_tag": MovingPicture(zoo="simple-tag-ppo"),
     "mpe/simple_world_comm": MovingPicture(train=f"--total-steps 400000 {_MPE}"),
-    "vmas/navigation": MovingPicture(frames=24),
-    "tag/tag_continuous": MovingPicture(zoo="tag-continuous", frames=24, trails=3),
+    "vmas/navigation": MovingPicture(frames=24, colors=128),
+    "tag/tag_continuous": MovingPicture(zoo="tag-continuous", frames=24, trails=3, colors=96),
     "tag/tag_gridworld": MovingPicture(zoo="tag-gridworld"),
 }
 """Contents of animations that are not random rollouts, by environment."""
@@ -179,6 +181,16 @@ def film(page: str, id: str, count: int | None = None) -> tuple[Iterator[np.ndar
     return frames(), pace
 
 
+def with_palette(frames: Iterator[np.ndarray], colors: int) -> np.ndarray:
+    """Return frames (W, height, width, 3) uint8 with one palette of so many colors."""
+    from PIL import Image
+
+    stack = np.stack([*frames])
+    tall = Image.fromarray(stack.reshape(-1, *stack.shape[2:]))
+    palette = tall.quantize(colors, kmeans=2, dither=Image.Dither.NONE)
+    return np.asarray(palette.convert("RGB")).reshape(stack.shape)
+
+
 def fresh(page: str, id: str, count: int = 4) -> bool:
     """Return whether the first frame of an image equals a new one, except for rounding on other machines.
 
@@ -218,10 +230,10 @@ def main(argv: list[str]) -> int:
     ids = names()
     for name in argv or [*sorted(ids), "tag"]:
         frames, pace = strip(ids) if name == "tag" else film(name, ids[name])
-        path, largest, knob = PAGES / f"{name}.webp", LARGEST, "SHOWS"
+        path, largest, knob, colors = PAGES / f"{name}.webp", LARGEST, "SHOWS", show_of(name).colors
         if name == "tag":
-            path, largest, knob = STRIP, LARGEST_STRIP, "OF_STRIP"
-        written = write_video(OUT / f"{name}.webp", frames, pace)
+            path, largest, knob, colors = STRIP, LARGEST_STRIP, "OF_STRIP", STRIP_COLORS
+        written = write_video(OUT / f"{name}.webp", with_palette(frames, colors) if colors else frames, pace)
         size = written.stat().st_size
         if size > largest:
             raise SystemExit(
