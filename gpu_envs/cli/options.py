@@ -115,18 +115,18 @@ def parse(kind: type[T], command: str, argv: Sequence[str], default: T | None = 
         UnknownEnvironmentError: An unknown environment or module.
     """
     words = split_command_line(kind, argv)
-    shown, end = kind, ""
+    shown, end, args = kind, "", list(words.argv)
     if words.help:
         write_texts(kind, words.positional)
         if (first := getattr(kind, "FIRST_OPTIONS", ())) and "--help-all" not in argv:
             shown, default = first_options(kind, first, kind() if default is None else default), None
             end = f"The other options: gpu-envs {command} --help-all\n"
-        argv = ["--help"]
+        args = ["--help"]
     errors, printed = io.StringIO(), _Help()
     defaults: dict[str, Any] = {} if default is None else {"default": default}
     try:
         with contextlib.redirect_stderr(errors), contextlib.redirect_stdout(printed), _RULES:
-            options = tyro.cli(shown, prog=f"gpu-envs {command}", args=list(argv), **defaults)
+            options = tyro.cli(shown, prog=f"gpu-envs {command}", args=args, **defaults)
     except SystemExit as stop:
         if not stop.code:
             width = shutil.get_terminal_size().columns
@@ -222,7 +222,7 @@ class CommandLine:
     help: bool
     """Whether the command line asks for help."""
     argv: Sequence[str]
-    """All words, the positional one first: an option that takes several values would consume it."""
+    """All words, the positional ones first: an option that takes several values would consume them."""
 
     def last(self, name: str) -> str | None:
         """Return the value of an option that counts, the last one; None if the option is not given."""
@@ -239,14 +239,11 @@ def split_command_line(kind: type[Any], argv: Sequence[str]) -> CommandLine:
     """
     flags, tuples, lists = _option_names(kind, "")
     words, remaining, values = list(argv), list[str](), dict[str, list[str]]()
-    positional, asks_help = None, False
+    positionals, asks_help = list[str](), False
     while words:
         word = words.pop(0)
         if not word.startswith("-") or word == "-":
-            if positional is None:
-                positional = word
-            else:
-                remaining.append(word)
+            positionals.append(word)
             continue
         remaining.append(word)
         option, equals, value = word.partition("=")
@@ -261,7 +258,7 @@ def split_command_line(kind: type[Any], argv: Sequence[str]) -> CommandLine:
         elif words and name not in flags and word != "-h" and not words[0].startswith("--"):
             values.setdefault(name, []).append(words[0])
             remaining.append(words.pop(0))
-    return CommandLine(positional, values, asks_help, remaining if positional is None else [positional, *remaining])
+    return CommandLine(next(iter(positionals), None), values, asks_help, [*positionals, *remaining])
 
 
 def _option_names(kind: type[Any], prefix: str) -> tuple[set[str], set[str], set[str]]:

@@ -35,7 +35,7 @@ from gpu_envs.utils.suggestions import abbreviated_names, similar_names
 from gpu_envs.utils.terminal import shell_command
 from trainers.algorithms import algorithm_specs
 from trainers.config.train_config import TrainConfig
-from trainers.storage.config_yaml import read_config
+from trainers.storage.config_yaml import flat_settings, read_config
 
 T = TypeVar("T")
 
@@ -198,7 +198,7 @@ class ConfigFile:
                     raise ConfigError(f"{self.path}: {label}: expected a list of module:NAME, got {value!r:.80}")
                 yield from (f"{option}={self._scalar(label, item)}" for item in value)
             elif UseAppendAction in get_args(hint):
-                for item, entry in _flat(self._mapping(label, value)):
+                for item, entry in flat_settings(self._mapping(label, value)):
                     plain = isinstance(entry, str) and hint != Repeated
                     yield f"{option}={item}={entry if plain else json.dumps(entry)}"
             elif Positional not in get_args(hint):
@@ -341,12 +341,3 @@ def _unknown(kind: type[Any], name: str) -> str:
     return f"no setting named {name!r}; " + (
         f"did you mean {options[nearest]}?" if nearest else f"expected one of {', '.join(_hints(kind))}"
     )
-
-
-def _flat(values: Mapping[str, Any], prefix: str = "") -> Iterator[tuple[str, Any]]:
-    """Yield nested settings by their dotted names, such as "learner.gamma"."""
-    for name, value in values.items():
-        if isinstance(value, Mapping):
-            yield from _flat(value, f"{prefix}{name}.")
-        else:
-            yield f"{prefix}{name}", value

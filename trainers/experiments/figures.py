@@ -39,7 +39,7 @@ class Figures:
             for i, name in enumerate(algorithms)
         }
 
-    def curves(self, frame: Any, thresholds: Mapping[str, float | None]) -> list[Path]:
+    def curves(self, frame: Any, thresholds: Mapping[str, float | None], label: str = "score") -> list[Path]:
         """Draw the learning curves of every task, with a line at its threshold; "x", "value", "low" and "high"."""
         tasks = list(dict.fromkeys(frame.task))
         num_columns = min(3, len(tasks))
@@ -52,7 +52,7 @@ class Figures:
                 axes.axhline(threshold, color="0.4", linewidth=0.8)
             axes.set_title(task, fontsize=10)
         figure.supxlabel("environment steps", fontsize=9)
-        figure.supylabel("score", fontsize=9)
+        figure.supylabel(label, fontsize=9)
         self._add_legend(figure)
         return self._save(figure, "curves")
 

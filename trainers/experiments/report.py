@@ -20,6 +20,7 @@ from trainers.experiments import statistics
 from trainers.experiments.figures import Figures
 from trainers.experiments.grid import Grid
 from trainers.experiments.statistics import Scores, report_library
+from trainers.storage.learning_curves import column_title
 
 COLUMNS = ("task", "algorithm", "seed", "env_steps", "seconds", "final", "opponents", "metric", "value")
 """Columns of the table of evaluations."""
@@ -110,7 +111,9 @@ class ExperimentReport:
         samples = self._csv("sample_efficiency", [row for name in scores for row in self._sample_rows(name)])
         profiles = self._csv("profiles", [row for name in scores for row in _profile_rows(name, scores[name])])
         if len(curves):
-            self.files += figures.curves(curves, {name: task.threshold for name, task in self.grid.tasks.items()})
+            thresholds = {name: task.threshold for name, task in self.grid.tasks.items()}
+            titles = {column_title(task.score) for task in self.grid.tasks.values()}
+            self.files += figures.curves(curves, thresholds, titles.pop() if len(titles) == 1 else "score")
         if len(samples):
             self.files += figures.lines(samples, "sample_efficiency", "share of the steps [%]", "normalized IQM")
         if len(profiles):
@@ -207,6 +210,13 @@ class ExperimentReport:
             )
             self._write(f"{name}.tex", body.replace("%", "\\%").replace("_", "\\_"))
 
+    def protocol(self) -> str:
+        """Return what the scores are."""
+        episodes = self.grid.evaluation.last_episodes
+        return (
+            f"Scores are final ones over {episodes} episodes, of the checkpoint with the best eval/score in training."
+        )
+
     def _documents(self, pictures: Sequence[str]) -> None:
         """Write the tables and the figures as a page of Markdown and one of HTML."""
         scheme = ", ".join(f"{name} [{low:g}, {high:g}]" for name, (low, high) in self.bounds.items())
@@ -214,9 +224,7 @@ class ExperimentReport:
         complete = self.complete()
         partial = [name for name in self.algorithms if name not in complete]
         notes = [
-            f"Scores are final ones over {self.grid.evaluation.last_episodes} episodes, of the checkpoint with the "
-            "best eval/score in training. "
-            f"Scores over tasks are normalized linearly, so that these bounds are 0 and 1: {scheme}"
+            f"{self.protocol()} Scores over tasks are normalized linearly, so that these bounds are 0 and 1: {scheme}"
             + ("." if is_chosen else "; where the file names none, they are the lowest and the highest score."),
             "Intervals are 95 % of the stratified bootstrap over runs (Agarwal et al. 2021).",
             *([f"Without final scores on all tasks: {', '.join(partial)}."] if partial else []),
@@ -294,7 +302,10 @@ def texts_of(frame: Any) -> Any:
         low, high = (f"{name} {end}" if name != "probability" else end for end in ("low", "high"))
         if low in frame:
             triples = zip(frame[name], frame[low], frame[high], strict=True)
-            columns[name] = [f"{_text(value)} [{_text(a)}, {_text(b)}]" for value, a, b in triples]
+            columns[name] = [
+                _text(value) if math.isnan(low) else f"{_text(value)} [{_text(low)}, {_text(high)}]"
+                for value, low, high in triples
+            ]
         else:
             columns[name] = [_text(value) for value in frame[name]]
     return report_library("pandas").DataFrame(columns)

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import importlib
 import itertools
+import math
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
@@ -57,7 +58,12 @@ def interval(samples: np.ndarray) -> tuple[Any, Any]:
 def estimate(
     measure: Callable[[Sequence[np.ndarray]], np.ndarray], scores: Scores, resamples: int = RESAMPLES
 ) -> tuple[float, float, float]:
-    """Return a measure such as `interquartile_mean` of scores, and the ends of its interval."""
+    """Return a measure such as `interquartile_mean` of scores, and the ends of its interval.
+
+    The ends are NaN if every task has one run only.
+    """
+    if all(len(task) < 2 for task in scores.values()):
+        return float(measure(list(scores.values()))), math.nan, math.nan
     low, high = interval(measure(resampled(scores, resamples)))
     return float(measure(list(scores.values()))), float(low), float(high)
 

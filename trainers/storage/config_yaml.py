@@ -73,6 +73,15 @@ def format_config(settings: Mapping[str, Any]) -> str:
     return yaml.dump(_plain(settings), Dumper=Dumper, sort_keys=False, allow_unicode=True)
 
 
+def flat_settings(values: Mapping[str, Any], prefix: str = "") -> Iterator[tuple[str, Any]]:
+    """Yield nested settings by their dotted names, such as "learner.gamma"."""
+    for name, value in values.items():
+        if isinstance(value, Mapping):
+            yield from flat_settings(value, f"{prefix}{name}.")
+        else:
+            yield f"{prefix}{name}", value
+
+
 def write_config(folder: Path, command: str, settings: Mapping[str, Any]) -> Path:
     """Write the file `CONFIG_FILE` of a run atomically, and return its path.
 

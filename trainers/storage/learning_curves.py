@@ -76,10 +76,11 @@ def _is_finite(cell: str) -> bool:
 def plot_curves(csv_path: Path, png_path: Path, env_id: str = "") -> Path | None:
     """Plot the learning curves of a metrics.csv: one panel per quantity, one line per policy or group.
 
-    Roles have the colors of the worlds of `env_id`.
+    Returns come first, then results of the environment. Other quantities that never change are left out. Roles have
+    the colors of the worlds of `env_id`.
 
     Means over seeds have bands, their 95 % confidence intervals. They end where the first run ended, because the mean
-    of fewer runs is not comparable.
+    of fewer runs is not comparable. A band that is much wider than the lines vary is cut.
 
     Returns:
         `png_path`; None if the file holds no curves yet.
@@ -96,18 +97,14 @@ def plot_curves(csv_path: Path, png_path: Path, env_id: str = "") -> Path | None
     rows = read_rows(csv_path)
     if rows and NUM_SEEDS in rows[0]:
         rows = [row for row in rows if row[NUM_SEEDS] == rows[0][NUM_SEEDS]]
-    panels: dict[str, list[str]] = {}
-    for column in rows[0] if rows else []:
-        owner, _, quantity = column.rpartition("/")
-        if owner and owner != "time" and not column.endswith(INTERVAL):
-            panels.setdefault(("eval " if owner.startswith("eval/") else "") + quantity, []).append(column)
+    panels = _panels(rows)
     if not panels:
         return None
     colors = role_colors(env_id, [_owner(column) for columns in panels.values() for column in columns])
     wide = 4
     high = math.ceil(len(panels) / wide)
     figure = Figure(figsize=(4 * wide, 2.6 * high), layout="constrained")
-    for index, (quantity, columns) in enumerate(panels.items(), start=1):
+    for index, (title, columns) in enumerate(panels.items(), start=1):
         axes = figure.add_subplot(high, wide, index)
         for column in columns:
             points = [(int(row["env_steps"]), float(row[column])) for row in rows if row.get(column)]
@@ -115,14 +112,18 @@ def plot_curves(csv_path: Path, png_path: Path, env_id: str = "") -> Path | None
                 label, marker = _owner(column), "o" if len(points) < 2 else None
                 axes.plot(*zip(*points, strict=True), label=label, marker=marker, color=PALETTE[colors[label]])
                 _fill_interval(axes, rows, column)
-        axes.set_title(quantity.replace("_", " "), fontsize=10)
+        _limit_to_lines(axes)
+        axes.set_title(title, fontsize=10)
         axes.tick_params(labelsize=8)
         axes.locator_params(axis="x", nbins=5)
         axes.xaxis.set_major_formatter(EngFormatter(sep=""))  # 200k: longer numbers would overlap
         axes.grid(alpha=0.3)
         if axes.lines:
             axes.legend(fontsize=7)
-    figure.supxlabel("environment steps", fontsize=9)
+    num_seeds = rows[0].get(NUM_SEEDS)
+    figure.supxlabel(
+        "environment steps" + (f"; mean over {num_seeds} seeds and its 95 % interval" if num_seeds else ""), fontsize=9
+    )
     save_figure(figure, png_path, dpi=110)
     return png_path
 
@@ -135,6 +136,76 @@ def save_figure(figure: Any, path: Path, **options: Any) -> None:
         temporary.replace(path)  # a link of that name is replaced, not followed
     finally:
         temporary.unlink(missing_ok=True)
+
+
+def _panels(rows: Sequence[Mapping[str, str]]) -> dict[str, list[str]]:
+    """Return the columns of every panel by its title."""
+    columns = [
+        column
+        for column in (rows[0] if rows else [])
+        if _owner(column) not in ("", "time") and not column.endswith(INTERVAL)
+    ]
+    panels: dict[str, list[str]] = {}
+    for column in sorted(columns, key=_rank):
+        panels.setdefault(column_title(column), []).append(column)
+
+    def is_constant(column: str) -> bool:
+        cells = [row[column] for row in rows if row.get(column)]
+        return len(cells) > 1 and len(set(cells)) == 1
+
+    return {
+        title: group
+        for title, group in panels.items()
+        if _rank(group[0]) < OTHER_RANK or not all(map(is_constant, group))
+    }
+
+
+OTHER_RANK = 2
+"""Rank of a column that is neither a return nor a result of the environment."""
+
+
+def _rank(column: str) -> int:
+    """Return 0 for returns, 1 for results of the environment and measures of evaluations, else `OTHER_RANK`."""
+    quantity = column.rpartition("/")[2]
+    if quantity == "episode_return_mean" or column == SCORE or is_eval_return(column):
+        return 0
+    if quantity != "episode_length_mean" and (quantity.endswith("_mean") or column.startswith("eval/")):
+        return 1
+    return OTHER_RANK
+
+
+SCORE = "eval/score"
+"""Column with the score of an evaluation: the mean over groups of the return per team."""
+
+
+def is_eval_return(column: str) -> bool:
+    """Return whether a column is the return of a policy or group in evaluations, the sum over its agents."""
+    return column.startswith("eval/") and column.endswith("/return")
+
+
+def column_title(column: str) -> str:
+    """Return the quantity of a column for people: a return says whether it is per agent or per team.
+
+    A team is the agents of a policy or group; its return is their sum.
+    """
+    if column == SCORE:
+        return "eval score (return per team)"
+    if is_eval_return(column):
+        return "eval return per team"
+    quantity = column.rpartition("/")[2].replace("_", " ")
+    if quantity == "episode return mean":
+        return "return per agent"
+    return f"eval {quantity}" if column.startswith("eval/") else quantity
+
+
+def _limit_to_lines(axes: Any) -> None:
+    """Cut bands that are much wider than the lines vary."""
+    values = [value for line in axes.lines for value in line.get_ydata()]
+    if not values or min(values) == max(values):
+        return
+    margin = 0.5 * (max(values) - min(values))
+    low, high = axes.get_ylim()
+    axes.set_ylim(max(low, min(values) - margin), min(high, max(values) + margin))
 
 
 def _owner(column: str) -> str:

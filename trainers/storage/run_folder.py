@@ -9,7 +9,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from gpu_envs.errors import ConfigError
+from gpu_envs.errors import CheckpointError, ConfigError
 from gpu_envs.utils.paths import check_folder
 from gpu_envs.utils.settings import setting
 from gpu_envs.utils.terminal import shell_command
@@ -177,6 +177,20 @@ class SeedsRecord:
 def run_name(seed: int) -> str:
     """Return the name of the folder of the run with a seed."""
     return f"seed-{seed}"
+
+
+def seed_runs(path: Path) -> list[Path]:
+    """Return the folders of the runs in a folder of several seeds, in the order of the seeds.
+
+    Raises:
+        CheckpointError: The record of the seeds is missing or damaged, or no run has begun.
+    """
+    record = read_seeds(path)
+    names = [run_name(int(record.config.get("seed", 0)) + number) for number in range(record.num_seeds)]
+    runs = [path / name for name in names if (path / name / checkpoint.CONFIG).is_file()]
+    if not runs:
+        raise CheckpointError(f"{path}: expected runs of {len(names)} seeds such as {names[0]}, got none")
+    return runs
 
 
 def read_seeds(path: Path) -> SeedsRecord:

@@ -66,3 +66,9 @@ def test_curve_is_of_the_steps_at_which_all_runs_have_a_score():
     assert first == (10, *statistics.estimate(statistics.mean, {"": np.array([1.0, 3.0, 2.0])}))
     assert last == (30, 3.0, 3.0, 3.0)
     assert statistics.mean_curve([]) == []
+
+
+def test_one_run_has_no_interval():
+    value, low, high = statistics.estimate(statistics.mean, {"a": np.array([3.0])})
+    assert value == 3.0
+    assert np.isnan([low, high]).all()

@@ -49,10 +49,41 @@ def test_means_are_over_runs_that_have_a_value(tmp_path):
     assert [row["num_seeds"] for row in read] == ["2", "2", "1"]
 
 
-def test_curves_have_bands_where_all_runs_have_values(tmp_path, monkeypatch):
+@pytest.fixture
+def drawn(monkeypatch):
+    """Return the axes of the pictures that a test draws, in their order."""
     figure = pytest.importorskip("matplotlib.figure")
-    drawn, save = [], figure.Figure.savefig
-    monkeypatch.setattr(figure.Figure, "savefig", lambda self, *a, **k: (drawn.extend(self.axes), save(self, *a, **k)))
+    axes, save = [], figure.Figure.savefig
+    monkeypatch.setattr(figure.Figure, "savefig", lambda self, *a, **k: (axes.extend(self.axes), save(self, *a, **k)))
+    return axes
+
+
+def test_returns_and_results_come_first_and_constants_are_left_out(tmp_path, drawn):
+    columns = ("a/entropy", "a/gradient_steps", "a/wins_mean", "a/episode_length_mean", "a/episode_return_mean")
+    columns += ("eval/a/return", "eval/score", "eval/a/wins_mean")
+    rows = [{"iteration": i, "env_steps": 8 * i, **dict.fromkeys(columns, i)} for i in range(1, 4)]
+    for row in rows:
+        row |= {"a/gradient_steps": 16, "a/wins_mean": 0, "a/episode_length_mean": 25}
+    seed_metrics.write_rows(tmp_path / "metrics.csv", rows)
+    plot_curves(tmp_path / "metrics.csv", tmp_path / "curves.png")
+    assert [axes.get_title() for axes in drawn] == [
+        "return per agent",
+        "eval return per team",
+        "eval score (return per team)",
+        "wins mean",
+        "eval wins mean",
+        "entropy",
+    ]
+
+
+def test_wide_band_is_cut_so_that_the_line_is_legible(tmp_path, drawn):
+    rows = [{"iteration": i, "env_steps": i, "num_seeds": 2, "a/x": i, "a/x/ci_half_width": 100.0} for i in range(1, 6)]
+    seed_metrics.write_rows(tmp_path / "mean_metrics.csv", rows)
+    plot_curves(tmp_path / "mean_metrics.csv", tmp_path / "curves.png")
+    assert drawn[0].get_ylim() == (-1.0, 7.0)  # half of the span of 1 to 5 on each side
+
+
+def test_curves_have_bands_where_all_runs_have_values(tmp_path, drawn):
     rows = [
         {"iteration": i, "env_steps": 8 * i, "num_seeds": 3 if i < 4 else 2, "a/x": i, "a/x/ci_half_width": 0.5}
         for i in range(1, 6)

@@ -1,0 +1,57 @@
+"""The command `gpu-envs compare`."""
+
+from __future__ import annotations
+
+import sys
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Annotated
+
+from tyro.conf import Positional, arg
+
+from gpu_envs.cli.options import ImportOptions, parse
+from gpu_envs.errors import ConfigError
+from gpu_envs.utils.paths import check_folder
+from gpu_envs.utils.terminal import all_rows, terminal_width
+from trainers.storage.run_folder import run_kind
+
+
+@dataclass(frozen=True, kw_only=True)
+class CompareOptions(ImportOptions):
+    """Compare trainings: learning curves with intervals over seeds, and a table of final scores.
+
+    Runs that differ only in their seed are one group; a group is named by its settings that differ.
+
+    Example: gpu-envs compare out/ppo out/a2c --out out/compare
+    """
+
+    runs: Annotated[Positional[tuple[str, ...]], arg(metavar="RUN", help_behavior_hint="")] = ()
+    """Folders of trainings: a run, the seeds of --num-seeds, or a folder with such folders. NAME=RUN names a group."""
+    out: Path = Path("out/compare")
+    """Folder for the tables (CSV, LaTeX) and the figures (PNG, SVG)."""
+    score: str = "eval/score"
+    """Column of metrics.csv to compare, such as eval/agent/collisions_mean."""
+
+
+def compare_command(argv: list[str]) -> int:
+    """Compare trainings: curves and final scores with intervals."""
+    args = parse(CompareOptions, "compare", argv)
+    if not args.runs:
+        raise ConfigError("compare: expected a folder of a training, got none; see gpu-envs compare --help")
+    from trainers.experiments.run_comparison import RunReport, read_groups
+
+    check_folder(args.out)
+    if kind := run_kind(args.out):
+        raise ConfigError(
+            f"--out {args.out}: expected a folder for tables and figures, got a {kind} run; choose another"
+        )
+    groups, left_out = read_groups(args.runs)
+    for line in left_out:
+        print(f"gpu-envs: warning: {line}", file=sys.stderr)
+    report = RunReport(groups, args.score, args.out)
+    files = report.write()
+    print(f"final {args.score} on {groups[0].runs[0].config.env_id}, with 95 % intervals over runs:")
+    print("\n".join(all_rows(report.final_table(), terminal_width(sys.stdout))))
+    for file in files:
+        print(f"  {file}")
+    return 0
