@@ -39,7 +39,7 @@ class PageOptions:
 
 @dataclass(frozen=True, kw_only=True)
 class WatchOptions(ImportOptions, PageOptions):
-    """Open a training run, a league or an experiment in the browser: learning curves, rollouts, payoffs, lineage.
+    """Open a training, several seeds, a league or an experiment in the browser: curves, rollouts, payoffs, lineage.
 
     The page updates while the run is in progress. It is served on this machine until Ctrl-C.
 
@@ -47,7 +47,7 @@ class WatchOptions(ImportOptions, PageOptions):
     """
 
     run: Annotated[Positional[Path], arg(metavar="RUN")]
-    """Folder of a training run, a league or an experiment."""
+    """Folder of a training run, of several seeds, of a league or of an experiment."""
     export: OptionalPath = None
     """Write the page with its data to this .html file and exit."""
 

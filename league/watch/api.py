@@ -3,11 +3,12 @@
 The answers are::
 
     api/run         the run and its version
-        - name, kind "training" | "league" | "experiment", env_id, env (settings), algorithm, config (as recorded)
+        - name, kind "training" | "league" | "experiment" | "seeds", env_id, env (settings), algorithm
+        - config: settings as recorded
         - writing: whether a process seems to write the run; false in an exported file
         - state: "running"; "finished": all iterations are complete; "stopped" before; "ended" before, by a goal or for
           lack of progress, or stopped
-        - done, total: number of completed and of all iterations; of an experiment, of runs
+        - done, total: number of completed and of all iterations; of an experiment and of several seeds, of runs
         - version: integer that increases with every change; then the page requests the rest again
         - problem: null, or the reason why the files cannot be read; the other fields are then from the last reading
         - roles: names of populations; for a training, of its policies
@@ -19,18 +20,21 @@ The answers are::
         - colors: {name: color} of roles, seats and groups, see `gpu_envs.rendering.palette`
         - agents: [name], in the order of rows
         - groups: {group: [name of an agent]}
-      an experiment has only name to problem, with the names of its environments and of its algorithms
+      an experiment has only name to problem, with the names of its environments and of its algorithms; so have several
+      seeds of a training, kind "seeds"
 
-    api/experiment  cells of an experiment; 404 for a run
+    api/experiment  cells of an experiment, or the cell of several seeds; 404 for a run
         - tasks: {task: {score, threshold}}: name of the column that is the score; null: no threshold
         - cells: [{task, algorithm, curve, final, runs}]
             - curve: [[env_steps, mean, low, high]]: mean of the score over seeds and its 95 % interval at every
               evaluation of all seeds that have begun, see `trainers.experiments.statistics.mean_curve`
-            - final: [mean, low, high] of the final scores; null: no run is complete
+            - final: [mean, low, high] of the final scores, of several seeds the last ones; null: no run is complete.
+              low and high are null for one run, also in curve
             - runs: [{name, seed, share, complete}]. share: of its steps; null: it has not begun. complete: trained and
               evaluated
 
-    api/RUN/ANSWER  answer about a run of an experiment by its name, such as api/runs/tag/ppo/seed-0/metrics
+    api/RUN/ANSWER  answer about a run of an experiment by its name, such as api/runs/tag/ppo/seed-0/metrics, or about
+                    one of several seeds, such as api/seed-0/metrics
 
     api/metrics     curves
         - x: column of the horizontal axis: "env_steps" for a training, "iteration" for a league
@@ -113,6 +117,7 @@ from league.watch.rollouts import MAX_WORLDS, RolloutCache, record_rollout
 from league.watch.sources.base import ExperimentSnapshot, LatestSnapshot, RunSnapshot, RunSource, Snapshot
 from league.watch.sources.experiment import ExperimentRun
 from league.watch.sources.league import LeagueRun
+from league.watch.sources.seeds import SeedsRun
 from league.watch.sources.training import TrainingRun
 from trainers.base.random_streams import SEEDS
 from trainers.storage.run_folder import EXPERIMENT, TRACES, run_kind
@@ -128,7 +133,7 @@ class UnknownAnswerError(GpuEnvsError):
 
 
 def open_source(path: Path) -> RunSource:
-    """Return the source of the training, the league or the experiment in a folder.
+    """Return the source of the training, its several seeds, the league or the experiment in a folder.
 
     Raises:
         ConfigError: The folder holds none of them.
@@ -140,11 +145,9 @@ def open_source(path: Path) -> RunSource:
         return TrainingRun(path)
     if kind == "experiment":
         return ExperimentRun(path)
-    content = "no folder" if not path.is_dir() else "none of them"
     if kind == "multi-seed":
-        content = (
-            f"runs of several seeds; name one of them, such as {min(path.glob('seed-*'), default=path / 'seed-0')}"
-        )
+        return SeedsRun(path)
+    content = "no folder" if not path.is_dir() else "none of them"
     raise ConfigError(
         f"{path}: expected the folder of a run, with {database.DATABASE} (gpu-envs league train), "
         f"{EXPERIMENT} (gpu-envs experiment run) or {', '.join(TRACES)} (gpu-envs train), got {content}"

@@ -38,12 +38,12 @@ def read_page() -> str:
 
 
 def run_snapshot(api: ViewerApi) -> tuple[RunSnapshot, int]:
-    """Return the latest snapshot of a run and its version; raise ConfigError for an experiment."""
+    """Return the latest snapshot of a run and its version; raise ConfigError for several runs."""
     snapshot, version = api.latest.get()
     if not isinstance(snapshot, RunSnapshot):
         raise ConfigError(
-            f"--export: expected a training or a league, got the experiment {api.latest.source.path}; "
-            "export one of its runs, or write its figures with gpu-envs experiment report"
+            f"--export: expected a training or a league, got several runs in {api.latest.source.path}; export one of "
+            "them, or write figures with gpu-envs experiment report (of an experiment) or gpu-envs compare (of seeds)"
         )
     return snapshot, version
 
@@ -60,7 +60,7 @@ def export(api: ViewerApi, file: Path, progress: Progress | None = None) -> tupl
         Number of rollouts in the file, and a line for each rollout that could not be recorded.
 
     Raises:
-        ConfigError: The page is not built, or incomplete; or there is an experiment.
+        ConfigError: The page is not built, or incomplete; or there are several runs.
     """
     _page_parts()  # before rollouts, which take a while
     snapshot, version = run_snapshot(api)

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import dataclasses
+import sys
+from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -10,25 +12,34 @@ from gpu_envs.cli.options import DeviceOptions, Names, OptionalPath, Repeated, p
 from gpu_envs.utils.devices import resolve_device
 from gpu_envs.utils.paths import check_file
 from gpu_envs.utils.settings import setting
+from gpu_envs.utils.terminal import terminal_width
 from trainers.base.learner_spec import ENGINES
 from trainers.base.random_streams import SEEDS
 from trainers.base.serialization import write_json
 from trainers.cli.config_file import allow_named_modules
 from trainers.cli.options import SavedPolicyOptions, check_id
 from trainers.config.train_config import TrainConfig, make_eval_core
-from trainers.evaluation.cross_play import as_json, play_and_print
-from trainers.evaluation.policy_evaluation import by_member, find_metrics, load_opponents, trained_policies
+from trainers.evaluation.cross_play import Results, as_json, play, runs_as_json, table, table_of_runs
+from trainers.evaluation.policy_evaluation import (
+    EpisodeMetric,
+    by_member,
+    find_metrics,
+    load_opponents,
+    trained_policies,
+)
 from trainers.evaluation.scripted_policies import SCRIPTED, scripted_policies_of
 from trainers.models.policy_set import Players
 from trainers.runner.training_evaluator import FINAL_SEED
 from trainers.storage import checkpoint
+from trainers.storage.run_folder import run_kind, seed_runs
 
 
 @dataclass(frozen=True, kw_only=True)
 class EvalOptions(DeviceOptions, SavedPolicyOptions):
     """Evaluate trained policies against random policies and, if given, against other opponents.
 
-    Print one row per matchup with the mean return of each group and its 95 % confidence interval.
+    Print one row per matchup with the mean return of each group and its 95 % confidence interval. For the folder of
+    several seeds, print a row per run and the mean over the runs.
 
     Example: gpu-envs eval out/mine --opponents out/other --episodes 1000
     """
@@ -60,7 +71,23 @@ def eval_command(argv: list[str]) -> int:
     metrics = find_metrics(args.metric)
     if args.output is not None:
         check_file(args.output)
-    saved = checkpoint.load(args.path)
+    if run_kind(args.path) != "multi-seed":
+        results = _play(args, args.path, metrics)
+        print(table(results, terminal_width(sys.stdout)))
+        answer = as_json(results)
+    else:
+        runs = {path.name: _play(args, path, metrics) for path in seed_runs(args.path)}
+        print(table_of_runs(runs, terminal_width(sys.stdout)))
+        answer = runs_as_json(runs)
+    if args.output is not None:
+        args.output.parent.mkdir(parents=True, exist_ok=True)
+        write_json(args.output, answer)
+    return 0
+
+
+def _play(args: EvalOptions, path: Path, metrics: Mapping[str, EpisodeMetric]) -> Results:
+    """Play the matchups of the policies of a run, after a line about each checkpoint."""
+    saved = checkpoint.load(path)
     config = TrainConfig.of(saved)
     check_id(saved.path / "manifest.json", config.env_id, args.env_id)
     env = config.env | parse_pairs(
@@ -80,8 +107,4 @@ def eval_command(argv: list[str]) -> int:
         opponent_players = by_member(sides, policies)
         lines.append(f"other: {opponent.path} (step {opponent.steps:,})")
     print("\n".join(lines))
-    results = play_and_print(core, sides, trained, opponent_players, args.seed, args.greedy, args.engine, metrics)
-    if args.output is not None:
-        args.output.parent.mkdir(parents=True, exist_ok=True)
-        write_json(args.output, as_json(results))
-    return 0
+    return play(core, sides, trained, opponent_players, args.seed, args.greedy, args.engine, metrics)

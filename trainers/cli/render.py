@@ -31,7 +31,8 @@ class RenderOptions(ImportOptions, VideoOptions, EnvOptions):
     """
 
     checkpoint: OptionalPath = None
-    """Run, checkpoint or zoo:NAME whose policies and environment settings are used. Default: random actions."""
+    """Run, checkpoint or zoo:NAME whose policies and environment settings are used; of the folder of several seeds, the
+    one with the best score. Default: random actions."""
 
 
 def render_command(argv: list[str]) -> int:
@@ -61,7 +62,7 @@ def load_checkpoint_players(
     """Load the policies of a checkpoint and make its environment.
 
     Args:
-        path: Run folder, checkpoint folder or zoo:NAME.
+        path: Run folder, checkpoint folder or zoo:NAME; of the folder of several seeds, the best one.
         id: Environment id that the checkpoint must have.
         settings: Environment settings that replace the recorded ones.
         worlds: Number of environments, E.
@@ -80,8 +81,10 @@ def load_checkpoint_players(
     from trainers.evaluation.policy_evaluation import by_member, trained_policies
     from trainers.models.policy_set import PolicyRunner
     from trainers.storage import checkpoint
+    from trainers.storage.run_folder import best_seed, run_kind
 
-    saved = checkpoint.load(path)
+    run, reason = best_seed(path) if run_kind(path) == "multi-seed" else (path, "")
+    saved = checkpoint.load(run)
     config = configs.TrainConfig.of(saved)
     check_id(saved.path / "manifest.json", config.env_id, id)
     config = dataclasses.replace(config, env={**config.env, **settings}, device=str(resolve_device(device)))
@@ -90,7 +93,6 @@ def load_checkpoint_players(
     for index, policy in enumerate(policies.values()):
         policy.seed((seed + index) % SEEDS)
     text = ", ".join(f"{name}={value}" for name, value in config.env.items())
-    words = f"{', '.join(policies)} of {saved.path} (step {saved.steps:,})" + (
-        f", with its settings {text}" if text else ""
-    )
+    words = f"{', '.join(policies)} of {saved.path} (step {saved.steps:,})"
+    words += (f", {reason}" if reason else "") + (f", with its settings {text}" if text else "")
     return core, PolicyRunner(core, by_member(sides, policies)).act, words

@@ -16,7 +16,7 @@ from gpu_envs.definition.id_modules import import_words
 from gpu_envs.runtime.core import Core
 from gpu_envs.utils.devices import resolve_device
 from gpu_envs.utils.progress import ProgressBar
-from gpu_envs.utils.terminal import shell_command
+from gpu_envs.utils.terminal import shell_command, terminal_width
 from trainers.base.serialization import write_json
 from trainers.cli.config_file import env_settings
 from trainers.cli.options import (
@@ -25,7 +25,7 @@ from trainers.cli.options import (
 )
 from trainers.cli.train_seeds import engine_text, print_end_by_signal, train_several, write_optional
 from trainers.config.train_config import TrainConfig, make_eval_core
-from trainers.evaluation.cross_play import as_json, play_and_print
+from trainers.evaluation.cross_play import as_json, play, table
 from trainers.evaluation.policy_evaluation import by_member, find_metrics
 from trainers.loggers.logger import Loggers, logger_classes
 from trainers.models.policy import PolicyProtocol
@@ -135,9 +135,9 @@ def report_training(result: TrainResult, video: bool, loggers: Loggers) -> int:
         _print_goal(result, config.until_return)
     elif config.eval_episodes:
         core = make_eval_core(config, min(4 * config.eval_episodes, FINAL_EPISODES), FINAL_SEED)
-        results = play_and_print(
-            core, result.members, result.policies, None, FINAL_SEED, metrics=find_metrics(config.eval_metric)
-        )
+        metrics = find_metrics(config.eval_metric)
+        results = play(core, result.members, result.policies, None, FINAL_SEED, metrics=metrics)
+        print(table(results, terminal_width(sys.stdout)))
         write_json(out / "cross_play.json", as_json(results))
         written.append(out / "cross_play.json")
     if video:

@@ -100,7 +100,8 @@ def _report(folder: Path, results: list[TrainResult]) -> int:
         return 128 + stopped_by
     if "tensorboard" in config.logger:
         print(f"  {shell_command('tensorboard', '--logdir', folder)}")
-    print(f"  {shell_command('gpu-envs', 'eval', results[0].run_dir, *imports)}")
+    print(f"  {shell_command('gpu-envs', 'eval', folder, *imports)}")
+    print(f"  {shell_command('gpu-envs', 'watch', folder, *imports)}")
     return int(any(result.reached_goal is False for result in results))
 
 
@@ -108,7 +109,9 @@ def _description(result: TrainResult) -> str:
     """Return steps, returns and the reason of the end of a run."""
     text = f"{result.steps:,} steps"
     if result.recent_returns:
-        text += ", " + ", ".join(f"{group} {value:.2f}" for group, value in result.recent_returns.items())
+        text += ", return per agent: " + ", ".join(
+            f"{group} {value:.2f}" for group, value in result.recent_returns.items()
+        )
     if result.stopped_by is None and result.reached_goal is False:
         text += ", goal not reached"
     return text + (", stopped early" if result.stopped_early else "")

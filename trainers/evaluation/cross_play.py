@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import dataclasses
 import sys
-from collections.abc import Mapping, Sequence
-from typing import Any
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any, TypeAlias
 
 from gpu_envs.runtime.core import Core
 from gpu_envs.utils.progress import Progress, ProgressBar
-from gpu_envs.utils.terminal import all_rows, terminal_width
+from gpu_envs.utils.terminal import all_rows
 from trainers.evaluation.kernel_episodes import KernelPlayers
 from trainers.evaluation.policy_evaluation import (
     NO_METRICS,
@@ -21,6 +21,10 @@ from trainers.evaluation.policy_evaluation import (
 )
 from trainers.models.policy import Policy, PolicyProtocol
 from trainers.models.policy_set import Players
+from trainers.storage.seed_metrics import mean_and_interval
+
+Results: TypeAlias = Sequence[tuple[dict[str, str], EvaluationResult]]
+"""Matchups, "random", "trained" or "other" by policy name, and their results."""
 
 
 def cross_play(
@@ -33,7 +37,7 @@ def cross_play(
     progress: Progress | None = None,
     engine: str = "auto",
     metrics: Mapping[str, EpisodeMetric] = NO_METRICS,
-) -> list[tuple[dict[str, str], EvaluationResult]]:
+) -> Results:
     """Evaluate trained policies against random opponents, against each other, and against other policies.
 
     Args:
@@ -104,10 +108,10 @@ def matchups(names: Sequence[str], other: bool) -> list[dict[str, str]]:
     return matchups
 
 
-def estimates(results: Sequence[tuple[dict[str, str], EvaluationResult]]) -> list[dict[str, Estimate]]:
+def estimates(results: Results) -> list[dict[str, Estimate]]:
     """Return the columns of the table of results by name, such as "adversary return", for every matchup."""
     names, groups = list(results[0][0]), list(results[0][1].returns)
-    by_agent = not set(names) - results[0][1].agent_returns.keys() and len(names) > 1
+    by_agent = _is_by_agent(results)
     leaving = [group for group in groups if any(outcome.leaves[group] for _, outcome in results)]
     rows = []
     for _, outcome in results:
@@ -119,7 +123,7 @@ def estimates(results: Sequence[tuple[dict[str, str], EvaluationResult]]) -> lis
     return rows
 
 
-def table(results: Sequence[tuple[dict[str, str], EvaluationResult]], width: int | None = None) -> str:
+def table(results: Results, width: int | None = None) -> str:
     """Format the results as a table in aligned text, with a column per matchup if a terminal is too narrow for rows.
 
     Args:
@@ -129,12 +133,60 @@ def table(results: Sequence[tuple[dict[str, str], EvaluationResult]], width: int
     rows = estimates(results)
     lines = [[*results[0][0], *rows[0]]]
     lines += [[*matchup.values(), *map(str, row.values())] for (matchup, _), row in zip(results, rows, strict=True)]
-    return "\n".join(
-        [*all_rows(lines, width), f"{results[0][1].episodes} episodes each, mean ± half of the 95 % interval"]
-    )
+    return "\n".join([*all_rows(lines, width), *_notes(results)])
 
 
-def play_and_print(
+def _notes(results: Results) -> list[str]:
+    """Return the lines below a table: what its numbers are."""
+    outcome = results[0][1]
+    notes = [f"{outcome.episodes} episodes each, mean ± half of the 95 % interval"]
+    if len(outcome.agent_returns) > len(outcome.returns) and not _is_by_agent(results):
+        notes.append("returns are per team: the sum over the agents of a group")
+    return notes
+
+
+def _is_by_agent(results: Results) -> bool:
+    """Return whether the returns in a table are those of agents, not of groups."""
+    names = results[0][0]
+    return not set(names) - results[0][1].agent_returns.keys() and len(names) > 1
+
+
+def table_of_runs(runs: Mapping[str, Results], width: int | None = None) -> str:
+    """Format the results of several runs: for every matchup a row per run, and their mean.
+
+    A matchup without trained policies is the same for all runs, and has one row.
+
+    Args:
+        runs: Results of the same matchups by run.
+        width: Number of columns of the terminal; None for any width.
+    """
+    first = next(iter(runs.values()))
+    lines = list[list[str]]()
+    columns = list(dict.fromkeys(name for results in runs.values() for row in estimates(results) for name in row))
+    for matchup, rows, mean in _by_matchup(runs):
+        named_rows = {**rows, **({"mean": mean} if len(runs) > 1 else {})}
+        if "trained" not in matchup.values():
+            named_rows = {"": next(iter(rows.values()))}
+        for name, row in named_rows.items():
+            lines.append([name, *matchup.values(), *(str(row.get(column, "")) for column in columns)])
+    text = all_rows([["run", *first[0][0], *columns], *lines], width)
+    notes = [f'rows "mean": over the {len(runs)} runs, not over episodes'] if len(runs) > 1 else []
+    return "\n".join([*text, *_notes(first), *notes])
+
+
+def _by_matchup(
+    runs: Mapping[str, Results],
+) -> Iterator[tuple[dict[str, str], dict[str, dict[str, Estimate]], dict[str, Estimate]]]:
+    """Yield every matchup with its estimates by run, and the means over runs with their intervals by Student's t."""
+    by_run = {name: estimates(results) for name, results in runs.items()}
+    for index, (matchup, _) in enumerate(next(iter(runs.values()))):
+        rows = {name: row[index] for name, row in by_run.items()}
+        columns = [name for name in next(iter(rows.values())) if all(name in row for row in rows.values())]
+        means = {name: Estimate(*mean_and_interval([row[name].mean for row in rows.values()])) for name in columns}
+        yield matchup, rows, means
+
+
+def play(
     core: Core,
     sides: Mapping[str, Sequence[str]],
     trained: Mapping[str, Policy],
@@ -143,15 +195,23 @@ def play_and_print(
     greedy: bool = False,
     engine: str = "auto",
     metrics: Mapping[str, EpisodeMetric] = NO_METRICS,
-) -> list[tuple[dict[str, str], EvaluationResult]]:
-    """Play every matchup with a progress bar, and print the table."""
+) -> Results:
+    """Play every matchup with a progress bar, see `cross_play`."""
     total = core.num_envs * len(matchups(list(_seats(core, sides) or sides), other is not None))
     with ProgressBar(total, "episodes", file=sys.stderr) as progress:
-        results = cross_play(core, sides, trained, other, seed, greedy, progress, engine, metrics)
-    print(table(results, terminal_width(sys.stdout)))
-    return results
+        return cross_play(core, sides, trained, other, seed, greedy, progress, engine, metrics)
 
 
-def as_json(results: Sequence[tuple[dict[str, str], EvaluationResult]]) -> dict[str, Any]:
+def as_json(results: Results) -> dict[str, Any]:
     """Return the results in values that JSON can hold."""
     return {"matchups": [{"policies": matchup, **dataclasses.asdict(outcome)} for matchup, outcome in results]}
+
+
+def runs_as_json(runs: Mapping[str, Results]) -> dict[str, Any]:
+    """Return the results of several runs, and the means over the runs, in values that JSON can hold."""
+    means = [
+        {"policies": matchup, **{name: dataclasses.asdict(estimate) for name, estimate in mean.items()}}
+        for matchup, _, mean in _by_matchup(runs)
+        if "trained" in matchup.values() and len(runs) > 1
+    ]
+    return {"runs": {name: as_json(results) for name, results in runs.items()}, "means": means}

@@ -29,7 +29,7 @@ GROUP_NAME = re.compile(r"[\w .,+()-]+")
 
 @dataclass(frozen=True)
 class RecordedRun:
-    """A training that has ended, with its metrics."""
+    """A training with its metrics."""
 
     path: Path
     """Folder of the run."""
@@ -43,6 +43,21 @@ class RecordedRun:
         """Settings that the runs of a group share, by dotted name."""
         settings = {**dataclasses.asdict(self.config), "device": self.config.device.partition(":")[0]}
         return dict(flat_settings({name: value for name, value in settings.items() if name not in WITHOUT_EFFECT}))
+
+    @property
+    def steps(self) -> int:
+        """Environment steps so far."""
+        return int(self.rows[-1]["env_steps"]) if self.rows else 0
+
+    def is_running(self) -> bool:
+        """Return whether a process trains it, or other seeds of its folder."""
+        return any(folder_lock.is_held(folder) for folder in (self.path, self.path.parent))
+
+    def has_ended(self) -> bool:
+        """Return whether all steps are taken, or the run may have ended early by its rules."""
+        config = self.config
+        may_end_early = config.until_return is not None or config.patience > 0 or config.max_seconds is not None
+        return self.steps >= config.total_steps or (may_end_early and self.steps > 0 and not self.is_running())
 
     def scores(self, column: str) -> list[tuple[int, float, float]]:
         """Return steps, seconds and value of every row that has a value in a column.
@@ -152,7 +167,7 @@ def read_groups(words: Sequence[str]) -> tuple[list[RunGroup], list[str]]:
             if (resolved := path.resolve()) in paths:
                 raise ConfigError(f"{path}: expected every run once, got it twice; name it or its folder only once")
             paths[resolved] = path
-            run = _read_run(path)
+            run = read_run(path)
             if reason := _reason_to_leave_out(run):
                 left_out.append(f"{path}: left out, {reason}")
             else:
@@ -213,24 +228,23 @@ def _split(word: str) -> tuple[str, Path]:
     return name, Path(folder)
 
 
-def _read_run(path: Path) -> RecordedRun:
+def read_run(path: Path) -> RecordedRun:
+    """Read the configuration and the metrics of a run.
+
+    Raises:
+        CheckpointError: A file is missing or damaged.
+    """
     file = path / checkpoint.CONFIG
     return RecordedRun(path, TrainConfig.from_json(read_json(file), str(file)), read_rows(path / "metrics.csv"))
 
 
 def _reason_to_leave_out(run: RecordedRun) -> str:
     """Return why a run cannot be compared; "" if it has ended."""
-    config, steps = run.config, int(run.rows[-1]["env_steps"]) if run.rows else 0
-    may_end_early = config.until_return is not None or config.patience > 0 or config.max_seconds is not None
-    is_running = any(folder_lock.is_held(folder) for folder in (run.path, run.path.parent))
-    if steps >= config.total_steps or (may_end_early and steps and not is_running):
+    if run.has_ended():
         return ""
-    end = (
-        "it is running"
-        if is_running
-        else f"continue it with {shell_command('gpu-envs', 'train', '--resume', run.path)}"
-    )
-    return f"it has {steps:,} of {config.total_steps:,} steps; {end}"
+    command = shell_command("gpu-envs", "train", "--resume", run.path)
+    next_step = "it is running" if run.is_running() else f"continue it with {command}"
+    return f"it has {run.steps:,} of {run.config.total_steps:,} steps; {next_step}"
 
 
 def _check_group(group: RunGroup) -> None:

@@ -90,7 +90,7 @@ def progress_text(statistics: Sequence[EpisodeStatistics], quantities: Sequence[
     """Return the latest means of one training, or over trainings with several seeds, for the line of their progress.
 
     Returns:
-        One text per quantity, such as "return ally 1.20  enemy -": no episode has ended for the enemies.
+        One text per quantity, such as "return per agent: ally 1.20  enemy -": no episode has ended for the enemies.
     """
     texts = []
     for name in quantities:
@@ -99,7 +99,7 @@ def progress_text(statistics: Sequence[EpisodeStatistics], quantities: Sequence[
             column = f"{group}/{name}_mean"
             values = [x.latest[column] for x in statistics if column in x.latest]
             means.append(f"{group} {sum(values) / len(values):.2f}" if values else f"{group} -")
-        texts.append(f"{name.removeprefix('episode_')} {'  '.join(means)}")
+        texts.append(f"{'return per agent:' if name == 'episode_return' else name} {'  '.join(means)}")
     return texts
 
 

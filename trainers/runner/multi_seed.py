@@ -246,7 +246,7 @@ class MultiSeedTrainer(Summarized):
             running = sum(trainer.steps for seed, trainer in self.trainers.items() if seed not in complete)
             text = "  ".join(f"{group} {value}" for group, value in self._recent_returns().items())
             over, statistics = len(complete), [trainer.episodes for trainer in self.trainers.values()]
-            texts = [f"{over} of {self.num_seeds} runs complete", f"return {text}"]
+            texts = [f"{over} of {self.num_seeds} runs complete", f"return per agent: {text}"]
             texts += progress_text(statistics, statistics[0].names)
             self.progress(over * self._steps_per_run + running, "  ".join(texts))
         finally:

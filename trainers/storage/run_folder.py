@@ -193,6 +193,23 @@ def seed_runs(path: Path) -> list[Path]:
     return runs
 
 
+def best_seed(path: Path) -> tuple[Path, str]:
+    """Return the run of several seeds whose last checkpoint has the highest score, and why it was chosen.
+
+    Raises:
+        CheckpointError: There is no checkpoint.
+    """
+    runs = [run for run in seed_runs(path) if checkpoint.every(run / checkpoint.FOLDER)]
+    if not runs:
+        raise CheckpointError(f"{path}: expected checkpoints of several seeds, got none; continue the training")
+    scores = {run: checkpoint.read_manifest(checkpoint.find(run)).score for run in runs}
+    evaluated = {run: score for run, score in scores.items() if score is not None}
+    if not evaluated:
+        return runs[0], f"the first of {len(runs)} seeds, which have no evaluations"
+    run = max(evaluated, key=lambda run: evaluated[run])
+    return run, f"the best of {len(runs)} seeds, score {evaluated[run]:.4g}"
+
+
 def read_seeds(path: Path) -> SeedsRecord:
     """Read the record of a folder.
 

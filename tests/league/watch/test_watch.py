@@ -208,10 +208,6 @@ def test_folders_without_runs_are_refused(tmp_path):
         open_source(tmp_path)
     with pytest.raises(ConfigError, match="got no folder"):
         open_source(tmp_path / "nothing")
-    (tmp_path / "seeds" / "seed-3").mkdir(parents=True)
-    (tmp_path / "seeds" / "seeds.json").write_text("{}")
-    with pytest.raises(ConfigError, match=r"got runs of several seeds; name one of them, such as .*seed-3$"):
-        open_source(tmp_path / "seeds")
     (tmp_path / "config.json").write_text("{")
     with pytest.raises(CheckpointError, match=r"config.json: expected JSON"):
         open_source(tmp_path)

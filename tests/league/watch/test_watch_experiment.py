@@ -60,7 +60,7 @@ def test_cells_have_curves_final_scores_and_runs(folder, watched):
     assert answer["version"] == run["version"]
     assert answer["tasks"] == {"tag": {"score": "eval/score", "threshold": 3.0}}
     ppo, a2c = answer["cells"]
-    assert (ppo["task"], ppo["algorithm"], ppo["final"]) == ("tag", "ppo", [4.5, 4.5, 4.5])
+    assert (ppo["task"], ppo["algorithm"], ppo["final"]) == ("tag", "ppo", [4.5, None, None])  # one run has no interval
     assert [point[:2] for point in ppo["curve"]] == [[100, 1.0], [200, pytest.approx(6.5 / 3)]]  # of all seeds
     assert all(low < mean < high for _, mean, low, high in ppo["curve"])
     assert [entry["share"] for entry in ppo["runs"]] == [1.0, 0.5, 0.5]
@@ -76,6 +76,7 @@ def test_baselines_are_rows_with_a_final_score(folder, watched):
 
 
 def test_curves_and_final_scores_equal_those_of_the_report(folder, watched):
+    write_evaluations(folder / "runs/tag/ppo/seed-1", [0.0, 4.0, 4.0, 4.0], final=2.5)
     Experiment(folder).report()
     (cell, _) = ask(watched(folder), "experiment")["cells"]
     with (folder / "report/curves.csv").open() as file:
@@ -195,6 +196,6 @@ def test_experiment_without_runs_has_empty_cells(folder, watched):
 
 
 def test_experiments_are_not_exported(folder, tmp_path):
-    with pytest.raises(GpuEnvsError, match=r"--export: expected a training or a league, got the experiment .*paper; "):
+    with pytest.raises(GpuEnvsError, match=r"--export: expected a training or a league, got several runs in .*paper; "):
         watch_command([str(folder), "--export", str(tmp_path / "page.html")])
     assert not (tmp_path / "page.html").exists()

@@ -1,6 +1,7 @@
 """`gpu-envs eval`: the table, engines, errors in one line."""
 
 import json
+import shutil
 
 import pytest
 from small_commands import SMALL, no_curves, run  # noqa: F401
@@ -10,6 +11,7 @@ from gpu_envs.definition import registry
 from gpu_envs.errors import CheckpointError, ConfigError
 from trainers.cli.evaluate import eval_command
 from trainers.cli.train import train_command
+from trainers.storage import checkpoint, run_folder
 
 
 def test_eval_prints_the_table(run, capsys, tmp_path):
@@ -135,3 +137,45 @@ def test_policies_with_other_actions_are_refused(run, tmp_path):
     with pytest.raises(CheckpointError, match="b/checkpoints/.*" + message.format(*reversed(kinds))):
         eval_command([str(run), "--episodes", "4", "--opponents", str(tmp_path / "b")])
     assert eval_command([str(tmp_path / "b"), "--episodes", "4"]) == 0
+
+
+def seeds_of(run, folder):
+    """Return a folder of two seeds: a run, and its state at an earlier checkpoint."""
+    for name in ("seed-0", "seed-1"):
+        shutil.copytree(run, folder / name)
+    shutil.rmtree(checkpoint.every(folder / "seed-1" / "checkpoints")[-1])
+    run_folder.write_seeds(folder, 2, {"seed": 0})
+    return folder
+
+
+def test_several_seeds_have_a_row_each_and_a_mean(run, tmp_path, capsys):
+    file = tmp_path / "table.json"
+    assert eval_command([str(seeds_of(run, tmp_path / "seeds")), "--episodes", "4", "--output", str(file)]) == 0
+    lines = capsys.readouterr().out.splitlines()
+    for name in ("seed-0", "seed-1", "mean"):
+        rows = [line.split() for line in lines if line.startswith(f"{name} ")]
+        assert [row[1:3] for row in rows] == [["trained", "random"], ["random", "trained"], ["trained", "trained"]]
+    assert sum(line.split()[:2] == ["random", "random"] for line in lines) == 1, "the same for all seeds"
+    assert lines[-3:] == [
+        "4 episodes each, mean ± half of the 95 % interval",
+        "returns are per team: the sum over the agents of a group",
+        'rows "mean": over the 2 runs, not over episodes',
+    ]
+    answer = json.loads(file.read_text())
+    assert answer["runs"].keys() == {"seed-0", "seed-1"}
+    assert answer["means"][-1]["policies"] == {"adversary": "trained", "agent": "trained"}
+    returns = [runs["matchups"][-1]["returns"]["agent"]["mean"] for runs in answer["runs"].values()]
+    mean = answer["means"][-1]["agent return"]
+    assert returns[0] != returns[1]
+    assert mean["mean"] == pytest.approx(sum(returns) / 2)
+    assert mean["half"] == pytest.approx(12.7062 * abs(returns[0] - returns[1]) / 2)  # Student's t, one degree
+
+
+def test_one_seed_has_no_mean(run, tmp_path, capsys):
+    folder = seeds_of(run, tmp_path / "seeds")
+    shutil.rmtree(folder / "seed-1")
+    assert eval_command([str(folder), "--episodes", "4"]) == 0
+    text = capsys.readouterr().out
+    assert "\nseed-0 " in text
+    assert "\nmean " not in text
+    assert "nan" not in text

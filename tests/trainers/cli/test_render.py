@@ -1,10 +1,14 @@
 """`gpu-envs render`: what plays, and in which worlds."""
 
+import shutil
+
 import pytest
 
 from gpu_envs.cli import main
 from gpu_envs.errors import CheckpointError, ConfigError
+from trainers.base.serialization import read_json, write_json
 from trainers.cli import render
+from trainers.storage import checkpoint, run_folder
 
 MODEL = "zoo:cartpole-ppo"
 
@@ -29,8 +33,6 @@ def test_policies_of_a_checkpoint_act_in_its_environments(capsys, tmp_path):
 
 
 def test_settings_of_the_checkpoint_are_used_and_printed(capsys, tmp_path, monkeypatch):
-    from trainers.storage import checkpoint
-
     saved = checkpoint.load
 
     def tampered(path, *arguments):
@@ -42,6 +44,25 @@ def test_settings_of_the_checkpoint_are_used_and_printed(capsys, tmp_path, monke
     line = f"CartPole-v1 --steps 2 --num-envs 1 --checkpoint {MODEL} --env-arg gravity=3.5"
     (playing, _), _ = rendered(capsys, tmp_path, line, "png")
     assert playing.endswith(", with its settings max_episode_steps=7, gravity=3.5")
+
+
+def test_best_of_several_seeds_is_rendered(capsys, tmp_path):
+    model = checkpoint.zoo_folder("cartpole-ppo")
+    manifest = read_json(model / "manifest.json")
+    for seed, score in enumerate((10.0, 30.0, None)):
+        run = tmp_path / "seeds" / f"seed-{seed}"
+        saved = shutil.copytree(model, run / "checkpoints" / f"{manifest['iteration']:09d}")
+        write_json(saved / "manifest.json", {**manifest, "score": score})
+        write_json(run / "config.json", manifest["config"])
+    run_folder.write_seeds(tmp_path / "seeds", 3, {"seed": 0})
+    line = f"CartPole-v1 --steps 2 --num-envs 1 --checkpoint {tmp_path / 'seeds'}"
+    (playing, _), _ = rendered(capsys, tmp_path, line, "png")
+    assert f"{tmp_path / 'seeds' / 'seed-1'}/" in playing
+    assert ", the best of 3 seeds, score 30" in playing
+    for seed in (0, 1):
+        shutil.rmtree(tmp_path / "seeds" / f"seed-{seed}")
+    (playing, _), _ = rendered(capsys, tmp_path, line, "png")
+    assert ", the first of 1 seeds, which have no evaluations" in playing
 
 
 @pytest.mark.parametrize(

@@ -107,7 +107,7 @@ def test_entries_of_info_are_those_of_the_last_step():
     assert results[1][1].last_info == outcome.last_info
     lines = table(results).splitlines()
     assert lines[0].endswith("walker steps_before")
-    assert lines[-2].split()[-3:] == str(outcome.last_info["steps_before"]["walker"]).split()
+    assert lines[3].split()[-3:] == str(outcome.last_info["steps_before"]["walker"]).split()
 
 
 def test_random_players_and_seeds():
@@ -138,7 +138,10 @@ def test_cross_play_pits_each_side_against_random_and_another():
     lines = table(results).splitlines()
     assert lines[0].split() == ["all", "even", "return", "odd", "return", "episode", "length"]
     assert "survivors" not in lines[0]  # no agent leaves early in Identity
-    assert lines[-1] == "6 episodes each, mean ± half of the 95 % interval"
+    assert lines[-2:] == [
+        "6 episodes each, mean ± half of the 95 % interval",
+        "returns are per team: the sum over the agents of a group",
+    ]
 
 
 class Bold(Fixed):

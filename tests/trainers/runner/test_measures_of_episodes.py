@@ -164,9 +164,11 @@ def test_columns_exist_from_the_first_row_on_and_the_progress_has_the_latest_mea
     assert [first[name] for name in COLUMNS] == ["", "", ""]
     assert float(second["climber/height_mean"]) == float(second["climber/episode_return_mean"])
     lines = file.getvalue().splitlines()
-    assert lines[0].endswith("return climber -  height climber -  is_high climber -")
+    assert lines[0].endswith("return per agent: climber -  height climber -  is_high climber -")
     mean, share = (float(second[name]) for name in COLUMNS[1:])
-    assert lines[1].endswith(f"return climber {mean:.2f}  height climber {mean:.2f}  is_high climber {share:.2f}")
+    assert lines[1].endswith(
+        f"return per agent: climber {mean:.2f}  height climber {mean:.2f}  is_high climber {share:.2f}"
+    )
     assert lines[2].endswith(lines[1][lines[1].index("return") :]), "the latest means stay"
 
 

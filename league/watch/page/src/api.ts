@@ -14,7 +14,7 @@ export interface Seat {
 
 export interface Run {
   name: string;
-  kind: "training" | "league" | "experiment";
+  kind: "training" | "league" | "experiment" | "seeds";
   env_id: string;
   writing: boolean;
   /** Absent in a report. */
@@ -38,6 +38,11 @@ export interface Run {
   mixture: string | null;
   /** Names of colors of style.css, by role, seat or group. */
   colors: Record<string, string>;
+}
+
+/** Whether the page shows several runs: an experiment, or the seeds of a training. */
+export function hasRuns({ kind }: { kind: string }): boolean {
+  return kind === "experiment" || kind === "seeds";
 }
 
 export interface Metrics {
@@ -106,9 +111,9 @@ export interface Cell {
   task: string;
   algorithm: string;
   /** Environment steps, mean over seeds, and the ends of its 95 % interval. */
-  curve: [number, number, number, number][];
-  /** Mean of the final scores, and the ends of its interval. */
-  final: [number, number, number] | null;
+  curve: [number, number, number | null, number | null][];
+  /** Mean of the final scores, and the ends of its interval, which one run does not have. */
+  final: [number, number | null, number | null] | null;
   /** `share` is that of its steps; null if a run has not begun. */
   runs: { name: string; seed: number; share: number | null; complete: boolean }[];
 }

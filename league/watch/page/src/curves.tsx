@@ -2,7 +2,7 @@ import { useMemo, useState } from "preact/hooks";
 import type { Metrics } from "./api";
 import { Chart, type Line } from "./chart";
 import { roleColor, series } from "./theme";
-import { words } from "./text";
+import { title, words } from "./text";
 
 const RESULT = /(?<!\/episode_(return|length))_mean$/; // win rates, deliveries, survivors
 const FIRST = [/return|score|nash_conv|exploitability/, /entropy/, /value_loss/, /policy_loss/];
@@ -49,7 +49,7 @@ export function Curves({ metrics, colors }: { metrics: Metrics; colors: Record<s
                       checked={shown.includes(name)}
                       onChange={(event) => toggle(name, event.currentTarget.checked)}
                     />
-                    {words(name.slice(name.indexOf("/") + 1))}
+                    {title(name).slice(name.indexOf("/") + 1)}
                   </label>
                 ))}
               </fieldset>
@@ -80,7 +80,7 @@ function Curve(props: { metrics: Metrics; name: string; x: number[]; smooth: num
       { label: "smoothed", values: smoothed(values, smooth), color },
     ];
   }, [metrics, name, smooth, color]);
-  return <Chart title={words(name)} xLabel={words(metrics.x)} x={x} lines={lines} shared="curves" />;
+  return <Chart title={title(name)} xLabel={words(metrics.x)} x={x} lines={lines} shared="curves" />;
 }
 
 export function column(metrics: Metrics, name: string): (number | null)[] {

@@ -3,7 +3,7 @@ import type { Cell, Experiment, Source } from "./api";
 import { Chart, type Line } from "./chart";
 import { Head } from "./head";
 import { Scroll } from "./scroll";
-import { number, words } from "./text";
+import { number, title } from "./text";
 import { dashes, series } from "./theme";
 import { useRun } from "./told";
 
@@ -71,7 +71,7 @@ export function ExperimentPage({ source }: { source: Source }) {
                     <tr>
                       <td>{cell.task}</td>
                       <td>{cell.algorithm}</td>
-                      <td class="nowrap">{cell.final ? `${number(cell.final[0])} [${cell.final.slice(1).map(number).join(", ")}]` : "–"}</td>
+                      <td class="nowrap">{finalText(cell)}</td>
                       <td>
                         <Runs cell={cell} />
                       </td>
@@ -85,6 +85,13 @@ export function ExperimentPage({ source }: { source: Source }) {
       </main>
     </>
   );
+}
+
+/** The mean of the final scores with its interval, which one run does not have. */
+function finalText({ final }: Cell): string {
+  if (!final) return "–";
+  const [mean, low, high] = final;
+  return low === null ? number(mean) : `${number(mean)} [${number(low)}, ${number(high)}]`;
 }
 
 /** The curves of a task, one per algorithm. */
@@ -101,8 +108,8 @@ function TaskCurves(props: { task: string; experiment: Experiment; cells: Cell[]
     return { label: cell.algorithm, values, interval: [low, high], color: series(index), points: x.length < 2, ...(dash && { dash }) };
   });
   if (threshold !== null) lines.push({ label: "threshold", values: x.map(() => threshold), color: "--soft", faint: true });
-  const title = `${task}: ${words(score)}${threshold === null ? "" : `, threshold ${number(threshold)}`}`;
-  return x.length ? <Chart title={title} xLabel="env steps" x={x} lines={lines} shared="experiment" /> : null;
+  const heading = `${task}: ${title(score)}${threshold === null ? "" : `, threshold ${number(threshold)}`}`;
+  return x.length ? <Chart title={heading} xLabel="env steps" x={x} lines={lines} shared="experiment" /> : null;
 }
 
 /** Links to the pages of the runs of a cell; a run that is not complete has the share of its steps. */

@@ -1,4 +1,4 @@
-import type { Run } from "./api";
+import { type Run, hasRuns } from "./api";
 import { Help } from "./help";
 import type { Player } from "./player";
 import { number, words } from "./text";
@@ -51,9 +51,10 @@ export function Head({ run, live, lost, player, trail }: Props) {
 }
 
 /** "running, 88 of 1,875 iterations", "stopped at 88 of 1,875 iterations" or "finished". */
-function stateOf({ kind, state, done, total }: Run): string {
+function stateOf(run: Run): string {
+  const { state, done, total } = run;
   if (state === "finished") return "finished";
-  return `${state}${state === "running" ? "," : " at"} ${number(done)} of ${number(total)} ${kind === "experiment" ? "runs" : "iterations"}`;
+  return `${state}${state === "running" ? "," : " at"} ${number(done)} of ${number(total)} ${hasRuns(run) ? "runs" : "iterations"}`;
 }
 
 function Fact({ name, value }: { name: string; value: string }) {

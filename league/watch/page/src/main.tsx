@@ -1,6 +1,6 @@
 import { render } from "preact";
 import { useCallback, useEffect, useMemo, useRef, useState } from "preact/hooks";
-import { type Game, type Rollout, type Run, Source, rolloutPath } from "./api";
+import { type Game, type Rollout, type Run, Source, hasRuns, rolloutPath } from "./api";
 import { Curves } from "./curves";
 import { ExperimentPage } from "./experiment";
 import { Head, type Trail } from "./head";
@@ -223,7 +223,7 @@ function Page({ source }: { source: Source }) {
   const run = useMemo(() => (source.live ? new Source(document, `api/${fragment}/`) : source), [source, fragment]);
   if (subject === undefined) return null;
   if (subject?.kind === "play") return <Play source={source} game={subject} />;
-  if (subject?.kind !== "experiment") return <App source={source} trail={[]} />;
+  if (!subject || !hasRuns(subject)) return <App source={source} trail={[]} />;
   if (!fragment) return <ExperimentPage source={source} />;
   return <App key={fragment} source={run} trail={[subject.name, ...fragment.split("/").slice(1, -1)]} />;
 }

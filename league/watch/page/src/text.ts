@@ -26,6 +26,13 @@ export function words(name: string): string {
   return name.replaceAll("_", " ");
 }
 
+/** The title of a column of a training: a return says whether it is per agent, or per team as the sum over its agents. */
+export function title(column: string): string {
+  if (column === "eval/score") return "eval/score (return per team)";
+  if (column.startsWith("eval/") && column.endsWith("/return")) return words(`${column} per team`);
+  return words(column.replace(/\/episode_return_mean$/, "/return per agent"));
+}
+
 const LONG = 7; // characters of a name that is written out
 const NUMBERED = 4; // ... of one with a number, so that agent-1 and adversary-1 are shortened alike
 

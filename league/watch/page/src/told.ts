@@ -1,5 +1,5 @@
 import { useEffect, useState } from "preact/hooks";
-import type { Experiment, League, Metrics, Run, Source } from "./api";
+import { type Experiment, type League, type Metrics, type Run, type Source, hasRuns } from "./api";
 
 const POLL = 2000; // a run that is still written is asked about this often [ms]
 
@@ -24,9 +24,9 @@ export function useRun(source: Source): { told: Told | null; lost: string | null
         const run = document.hidden && known ? known : await source.run();
         if (run.version !== known?.version || run.writing !== known.writing) {
           const [metrics, league, experiment] = await Promise.all([
-            run.kind === "experiment" ? null : source.get<Metrics>("api/metrics"),
+            hasRuns(run) ? null : source.get<Metrics>("api/metrics"),
             run.kind === "league" ? source.get<League>("api/league") : null,
-            run.kind === "experiment" ? source.get<Experiment>("api/experiment") : null,
+            hasRuns(run) ? source.get<Experiment>("api/experiment") : null,
           ]);
           if ([metrics, league, experiment].every((each) => !each || each.version === run.version)) {
             known = run;
