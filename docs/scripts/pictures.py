@@ -154,7 +154,7 @@ def film(page: str, id: str, count: int | None = None) -> tuple[Iterator[np.ndar
     """
     from gpu_envs.rendering.trails import TrailRenderer
     from gpu_envs.runtime.factory import make_core
-    from trainers.cli.render import load_checkpoint_players
+    from trainers.evaluation.checkpoint_play import load_play
 
     show, checkpoint = show_of(page), policies(page, id)
     act: Callable[..., Any]
@@ -165,7 +165,8 @@ def film(page: str, id: str, count: int | None = None) -> tuple[Iterator[np.ndar
         core = make_core(id, 1, "cpu", seed=show.seed, autoreset="next_step")
         act = lambda *_: core.sample_actions()  # noqa: E731
     else:
-        core, act, _ = load_checkpoint_players(checkpoint, id, {}, 1, "cpu", show.seed)
+        play = load_play(checkpoint, {}, 1, "cpu", show.seed)
+        core, act = play.core, play.act
     pace = min(max(core.render_fps / show.every, FPS[0]), FPS[1])
 
     def frames() -> Iterator[np.ndarray]:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -40,7 +40,10 @@ class VideoOptions(DeviceOptions):
 
 
 def render_play(
-    args: VideoOptions, core: Core, act: Callable[[torch.Tensor, dict[str, torch.Tensor]], torch.Tensor]
+    args: VideoOptions,
+    core: Core,
+    act: Callable[[torch.Tensor, dict[str, torch.Tensor]], torch.Tensor],
+    sides: Mapping[str, Sequence[int]] | None = None,
 ) -> int:
     """Play and write the rendered frames.
 
@@ -49,24 +52,30 @@ def render_play(
         core: Core whose worlds are all rendered. With autoreset "next_step" the last frame of an episode is rendered
             too.
         act: Function `act(obs, info)` that returns the actions.
+        sides: Rows of the agents of the sides whose names and returns are shown; None: no names.
 
     Returns:
         Exit code.
     """
+    from gpu_envs.rendering.scoreboard import Scoreboard
     from gpu_envs.rendering.trails import TrailRenderer
     from gpu_envs.rendering.video import tile, write_video
 
     renderer = TrailRenderer(core, tuple(range(core.num_envs)), args.size, args.trails)
+    board = Scoreboard(core, sides, args.size) if sides else None
     obs, info = core.reset()
 
     def frames(progress: ProgressBar) -> Iterator[np.ndarray]:
         nonlocal obs, info
         for step in range(args.steps):
             if args.output.suffix.lower() != ".png" or step == args.steps - 1:
-                yield tile(renderer.frame())
+                frame = renderer.frame()
+                yield tile(frame if board is None else board.above(frame))
             else:
                 renderer.skip()
-            obs, _, _, _, info = core.step(act(obs, info))
+            obs, reward, _, _, info = core.step(act(obs, info))
+            if board is not None:
+                board.observe(reward)
             progress(step + 1)
         core.raise_pending_errors()
 

@@ -5,94 +5,90 @@ Modules that need the extra "train" are imported only for a checkpoint.
 
 from __future__ import annotations
 
-import dataclasses
-from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Annotated
 
-from torch import Tensor
+from tyro.conf import Positional, arg
 
-from gpu_envs.cli.options import EnvOptions, ImportOptions, OptionalPath, parse, parse_pairs
+from gpu_envs.cli.options import (
+    EnvOptions,
+    ImportOptions,
+    OptionalPath,
+    OptionalStr,
+    parse,
+    parse_pairs,
+    split_command_line,
+)
 from gpu_envs.cli.render import VideoOptions, render_play
+from gpu_envs.definition.id_modules import allow_import
 from gpu_envs.errors import ConfigError
-from gpu_envs.runtime.core import Core
 from gpu_envs.runtime.factory import make_core
-from gpu_envs.utils.devices import resolve_device
 from gpu_envs.utils.paths import check_file
-from trainers.base.random_streams import SEEDS
 
 
 @dataclass(frozen=True, kw_only=True)
 class RenderOptions(ImportOptions, VideoOptions, EnvOptions):
     """Render trained or random policies to a video or a picture.
 
+    With --opponents, two runs play against each other; the frame names them and shows their returns and the winner.
+
     Example: gpu-envs render SimpleTag-v0 --checkpoint zoo:simple-tag-ppo --num-envs 16 --output out/tag.mp4
     """
 
+    env_id: Annotated[Positional[str], arg(metavar="ID|RUN")]
+    """Environment id, such as SimpleTag-v0; or a run, checkpoint or zoo:NAME in place of --checkpoint."""
     checkpoint: OptionalPath = None
     """Run, checkpoint or zoo:NAME whose policies and environment settings are used; of the folder of several seeds, the
     one with the best score. Default: random actions."""
+    opponents: OptionalPath = None
+    """Run, checkpoint or zoo:NAME of the same environment whose policies play all other sides."""
+    side: Annotated[OptionalStr, arg(name="as", metavar="SIDE")] = None
+    """Side of the run against --opponents: a policy such as "adversary", or an agent of a board game. Default: the
+    first one."""
 
 
 def render_command(argv: list[str]) -> int:
     """Render trained or random policies to a video or a picture."""
-    args = parse(RenderOptions, "render", argv)
+    args = parse(RenderOptions, "render", _with_env_id(argv))
     check_file(args.output)
     settings = parse_pairs(args.env_arg, options={name: f"--{name.replace('_', '-')}" for name in OWN})
     if args.checkpoint is None:
-        if args.greedy:
-            raise ConfigError("render: --greedy has no effect without --checkpoint")
+        for name, value in (("greedy", args.greedy), ("opponents", args.opponents), ("as", args.side)):
+            if value:
+                raise ConfigError(f"render: --{name} has no effect without --checkpoint")
         core = make_core(args.env_id, args.num_envs, args.device, seed=args.seed, autoreset="next_step", **settings)
         return render_play(args, core, lambda obs, info: core.sample_actions())
-    core, act, words = load_checkpoint_players(
-        args.checkpoint, args.env_id, settings, args.num_envs, args.device, args.seed
-    )
-    print(f"playing: {words}")
-    return render_play(args, core, lambda obs, info: act(obs, info, args.greedy))
+    from trainers.cli.options import check_id
+    from trainers.evaluation.checkpoint_play import load_play
+
+    play = load_play(args.checkpoint, settings, args.num_envs, args.device, args.seed)
+    check_id(play.saved.path / "manifest.json", play.saved.config["env_id"], args.env_id)
+    if args.opponents is not None:
+        play = play.against(args.opponents, args.side, args.seed)
+    elif args.side is not None:
+        raise ConfigError("render: --as has no effect without --opponents")
+    print(f"playing: {play.words}")
+    return render_play(args, play.core, lambda obs, info: play.act(obs, info, args.greedy), play.rows)
+
+
+def _with_env_id(argv: list[str]) -> list[str]:
+    """Return the command line with an id and --checkpoint in place of a run."""
+    words = split_command_line(RenderOptions, argv)
+    run = words.positional or ""
+    if not (run.startswith("zoo:") or Path(run).is_dir()) or not run or words.help:
+        return argv
+    if words.last("checkpoint") is not None:
+        raise ConfigError(f"render: expected an environment id with --checkpoint, got the run {run}; leave one out")
+    from trainers.config.train_config import TrainConfig
+    from trainers.evaluation.checkpoint_play import run_to_play
+    from trainers.storage import checkpoint
+
+    for module in words.values.get("allow_import", ()):
+        allow_import(module)
+    saved = checkpoint.load(run_to_play(Path(run))[0])
+    return [TrainConfig.of(saved).env_id, *words.argv[1:], "--checkpoint", run]
 
 
 OWN = ("num_envs", "seed", "device")
 """Arguments of `make_core` that options of the command set."""
-
-
-def load_checkpoint_players(
-    path: Path, id: str, settings: Mapping[str, Any], worlds: int, device: str | None, seed: int
-) -> tuple[Core, Callable[..., Tensor], str]:
-    """Load the policies of a checkpoint and make its environment.
-
-    Args:
-        path: Run folder, checkpoint folder or zoo:NAME; of the folder of several seeds, the best one.
-        id: Environment id that the checkpoint must have.
-        settings: Environment settings that replace the recorded ones.
-        worlds: Number of environments, E.
-        device: Device; None for a GPU if one is available.
-        seed: Random seed of the environments and the actions.
-
-    Returns:
-        A core with autoreset "next_step", a function `act(obs, info, greedy=False)` that returns the actions of all
-        agents, and a description of the policies and settings.
-
-    Raises:
-        CheckpointError: There is no checkpoint, or it does not fit the environment or its settings.
-    """
-    from trainers.cli.options import check_id
-    from trainers.config import train_config as configs
-    from trainers.evaluation.policy_evaluation import by_member, trained_policies
-    from trainers.models.policy_set import PolicyRunner
-    from trainers.storage import checkpoint
-    from trainers.storage.run_folder import best_seed, run_kind
-
-    run, reason = best_seed(path) if run_kind(path) == "multi-seed" else (path, "")
-    saved = checkpoint.load(run)
-    config = configs.TrainConfig.of(saved)
-    check_id(saved.path / "manifest.json", config.env_id, id)
-    config = dataclasses.replace(config, env={**config.env, **settings}, device=str(resolve_device(device)))
-    core = configs.make_train_core(config, worlds, seed, autoreset="next_step")
-    sides, policies = trained_policies(saved, config, core)
-    for index, policy in enumerate(policies.values()):
-        policy.seed((seed + index) % SEEDS)
-    text = ", ".join(f"{name}={value}" for name, value in config.env.items())
-    words = f"{', '.join(policies)} of {saved.path} (step {saved.steps:,})"
-    words += (f", {reason}" if reason else "") + (f", with its settings {text}" if text else "")
-    return core, PolicyRunner(core, by_member(sides, policies)).act, words

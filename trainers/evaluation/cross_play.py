@@ -56,13 +56,8 @@ def cross_play(
         seats of a zero-sum game, whose rewards cancel, it is by the agent of each seat instead.
     """
     results = []
-    pools: dict[str, Players] = {"trained": by_member(sides, trained), "other": against or {}, "random": {}}
-    if seats := _seats(core, sides):
-        sides = {agent: [agent] for agent in seats}
-        pools = {
-            name: {agent: pool.get(agent, pool.get(group)) for agent, group in seats.items()}
-            for name, pool in pools.items()
-        }
+    pools: Mapping[str, Players] = {"trained": by_member(sides, trained), "other": against or {}, "random": {}}
+    sides, pools = by_seat(core, sides, pools)
     kernels = KernelPlayers(core, [pools["trained"], pools["other"]])
     for matchup in matchups(list(sides), against is not None):
         players = {member: pools[source].get(member) for name, source in matchup.items() for member in sides[name]}
@@ -86,6 +81,26 @@ def cross_play(
         )
         results.append((matchup, result))
     return results
+
+
+def by_seat(
+    core: Core, sides: Mapping[str, Sequence[str]], pools: Mapping[str, Players]
+) -> tuple[Mapping[str, Sequence[str]], Mapping[str, Players]]:
+    """Return sides and pools of policies; by agent where one policy plays all seats of a zero-sum game.
+
+    Args:
+        core: The environments.
+        sides: Groups or agents that each policy controls, by its name.
+        pools: Policies by group or agent, such as those of a run, by the name of the pool.
+    """
+    seats = _seats(core, sides)
+    if not seats:
+        return sides, pools
+    seated = {
+        name: {agent: pool.get(agent, pool.get(group)) for agent, group in seats.items()}
+        for name, pool in pools.items()
+    }
+    return {agent: [agent] for agent in seats}, seated
 
 
 def _seats(core: Core, sides: Mapping[str, Sequence[str]]) -> dict[str, str]:

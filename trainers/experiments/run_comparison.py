@@ -214,7 +214,7 @@ def find_runs(folder: Path) -> list[Path]:
         ]
     if not runs:
         content = f"a {kind} run" if kind else "neither" if folder.is_dir() else "no folder"
-        raise ConfigError(f"{folder}: expected a run of gpu-envs train, or a folder with such runs, got {content}")
+        raise ConfigError(f"{folder}: expected a training, or a folder with trainings, got {content}")
     return runs
 
 

@@ -108,7 +108,7 @@ def test_wrong_runs_are_refused_in_one_line(tmp_path):
         (a, copy): f"ppo: expected runs with different seeds, got seed 0 in {a} and in {copy}",
         (f"x={a}", f"x={b}"): "x: expected runs that differ only in their seed, got learner.learning_rate 0.001 in",
         (f"a&b={a}",): "expected NAME=RUN with a name of letters",
-        (str(empty),): "expected a run of gpu-envs train, or a folder with such runs, got neither",
+        (str(empty),): "expected a training, or a folder with trainings, got neither",
         (str(tmp_path / "none"),): "got no folder",
     }
     for words, message in wrong.items():

@@ -1,13 +1,18 @@
 """`gpu-envs render`: what plays, and in which worlds."""
 
+import re
 import shutil
+from pathlib import Path
 
+import imageio.v3 as iio
 import pytest
 
 from gpu_envs.cli import main
 from gpu_envs.errors import CheckpointError, ConfigError
+from gpu_envs.rendering.scoreboard import LEAST_HEIGHT
 from trainers.base.serialization import read_json, write_json
 from trainers.cli import render
+from trainers.evaluation.checkpoint_play import load_play
 from trainers.storage import checkpoint, run_folder
 
 MODEL = "zoo:cartpole-ppo"
@@ -65,12 +70,46 @@ def test_best_of_several_seeds_is_rendered(capsys, tmp_path):
     assert ", the first of 1 seeds, which have no evaluations" in playing
 
 
+TAG = "zoo:simple-tag-ppo"
+
+
+def test_two_runs_play_against_each_other(capsys, tmp_path):
+    line = f"{TAG} --opponents {TAG} --as agent --num-envs 1 --steps 3"
+    (playing, _), picture = rendered(capsys, tmp_path, line, "png")
+    assert re.fullmatch(r"playing: \S+ \(step \S+\) as agent against \S+ \(step \S+\) as adversary", playing)
+    height, width = iio.imread(picture).shape[:2]
+    assert (width, height) == (24, 24 + 2 * LEAST_HEIGHT)
+
+
+def test_match_has_policies_of_both_runs():
+    play = load_play(Path(TAG), {}, 1, "cpu", 0)
+    match = play.against(Path(TAG), "agent", 0)
+    assert match.players["agent"] is play.players["agent"]
+    assert match.players["adversary"] is not play.players["adversary"]
+    assert {name.rpartition(" as ")[2]: rows for name, rows in match.rows.items()} == {
+        "agent": [3],
+        "adversary": [0, 1, 2],
+    }
+
+
+def test_run_may_take_the_place_of_the_id(capsys, tmp_path):
+    (playing, _), picture = rendered(capsys, tmp_path, f"{MODEL} --steps 2 --num-envs 1 --greedy", "png")
+    line = f"CartPole-v1 --checkpoint {MODEL} --steps 2 --num-envs 1 --greedy"
+    assert rendered(capsys, tmp_path, line, "png") == ([playing, str(tmp_path / "x.png")], picture)
+
+
 @pytest.mark.parametrize(
     ("line", "error", "words"),
     [
         (f"SimpleTag-v0 --checkpoint {MODEL}", CheckpointError, "env_id: expected SimpleTag-v0, got CartPole-v1"),
         ("CartPole-v1 --checkpoint zoo:none", ConfigError, "no model in the zoo named 'none'; expected one of"),
         ("CartPole-v1 --checkpoint nowhere", CheckpointError, "nowhere"),
+        (f"{TAG} --checkpoint {TAG}", ConfigError, "expected an environment id with --checkpoint, got the run zoo:"),
+        (f"{MODEL} --opponents {MODEL}", ConfigError, "all agents of CartPole-v1 share one policy"),
+        (f"{TAG} --opponents {MODEL}", CheckpointError, "env_id: expected SimpleTag-v0, got CartPole-v1"),
+        (f"{TAG} --opponents {TAG} --as agnt", ConfigError, "--as: no side named 'agnt'; did you mean agent"),
+        (f"{TAG} --as agent", ConfigError, "--as has no effect without --opponents"),
+        (f"SimpleTag-v0 --opponents {TAG}", ConfigError, "--opponents has no effect without --checkpoint"),
         ("CartPole-v1 --trails -1", ConfigError, r"--trails: expected an int in \[0, 2147483647\], or None, got -1"),
         (
             "SimpleTag-v0 --checkpoint zoo:simple-tag-ppo --env-arg num_good=2",

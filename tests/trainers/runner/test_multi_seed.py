@@ -289,7 +289,7 @@ def test_summary_has_means_over_runs(tmp_path):
     trainer.progress = lambda steps, text: reported.append((steps, text))
     results = trainer.run()
     assert reported[-1][0] == trainer.total_steps == 2 * 3 * 64
-    assert reported[-1][1].startswith("2 of 2 runs complete  return walker ")
+    assert reported[-1][1].startswith("2 of 2 runs complete  return per agent: walker ")
     summary = json.loads((tmp_path / "summary.json").read_text())
     assert [(run["seed"], run["run_dir"], run["env_steps"]) for run in summary["runs"]] == [
         (0, "seed-0", 192),
