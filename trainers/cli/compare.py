@@ -13,6 +13,7 @@ from gpu_envs.cli.options import ImportOptions, parse
 from gpu_envs.errors import ConfigError
 from gpu_envs.utils.paths import check_folder
 from gpu_envs.utils.terminal import all_rows, terminal_width
+from trainers.storage.learning_curves import column_title
 from trainers.storage.run_folder import run_kind
 
 
@@ -50,8 +51,8 @@ def compare_command(argv: list[str]) -> int:
         print(f"gpu-envs: warning: {line}", file=sys.stderr)
     report = RunReport(groups, args.score, args.out)
     files = report.write()
-    print(f"final {args.score} on {groups[0].runs[0].config.env_id}, with 95 % intervals over runs:")
-    print("\n".join(all_rows(report.final_table(), terminal_width(sys.stdout))))
+    print(f"final {column_title(args.score)} on {groups[0].runs[0].config.env_id}:")
+    print("\n".join([*all_rows(report.final_table(), terminal_width(sys.stdout)), *report.notes()]))
     for file in files:
         print(f"  {file}")
     return 0

@@ -140,8 +140,17 @@ class RunReport(ExperimentReport):
 
     def final_table(self) -> list[list[str]]:
         """Return the header and the rows of the table of final scores for a terminal, after `write`."""
-        text = texts_of(self.tables["tasks"]).drop(columns=["task", "score"]).rename(columns={"algorithm": "group"})
-        return [list(text.columns), *text.to_numpy().tolist()]
+        first = self.groups[0].name
+        text = texts_of(self.tables["tasks"]).rename(columns={"algorithm": "group", f"p against {first}": "p"})
+        columns = [name for name in ("group", "runs", "mean", "IQM", "median", "p") if name in text]
+        return [columns, *text[columns].to_numpy().tolist()]
+
+    def notes(self) -> list[str]:
+        """Return the lines below the table of final scores: what its numbers are."""
+        notes = ["mean and interquartile mean (IQM) with 95 % intervals of the bootstrap over runs"]
+        if len(self.groups) > 1:
+            notes.append(f"p: of the Mann-Whitney test against {self.groups[0].name}")
+        return notes
 
 
 def read_groups(words: Sequence[str]) -> tuple[list[RunGroup], list[str]]:

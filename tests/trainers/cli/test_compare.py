@@ -51,6 +51,8 @@ def test_runs_that_differ_in_their_seed_are_a_group_named_by_its_settings(tmp_pa
     assert 10.0 <= float(row["mean low"]) < 20.0 < float(row["mean high"]) <= 30.0
     printed = capsys.readouterr().out
     assert "learning_rate=0.001  3     20 [10, 30]" in printed
+    assert "final eval score (return per team) on CartPole-v1:\n" in printed
+    assert "p: of the Mann-Whitney test against learning_rate=0.01\n" in printed
     for name in ("curves.csv", "curves.png", "curves.svg", "tasks.tex", "report.md"):
         assert f"{tmp_path / 'report' / name}\n" in printed
         assert (tmp_path / "report" / name).stat().st_size > 0
