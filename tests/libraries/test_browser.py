@@ -124,7 +124,7 @@ def test_page_follows_a_running_training(view):
     played, answers["api/rollout"] = answers["api/rollout"], "team: there is no policy yet"
     page = view(answers, allowed="404")
     expect(page.get_by_text("team: there is no policy yet")).to_be_visible()
-    chart = page.get_by_role("slider", name="team/episode return mean")
+    chart = page.get_by_role("slider", name="team/return per agent")
     expect(chart).to_have_attribute("aria-valuemax", "4")
     with page.expect_request("**/api/metrics"):  # the last curves must not be shown with this run
         answers["api/run"] = {**answers["api/run"], "version": 2, "algorithm": "later"}

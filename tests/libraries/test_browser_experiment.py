@@ -11,7 +11,7 @@ pytest_plugins = ["browser_fixtures"]
 def test_curves_have_intervals_and_a_filter(view):
     page = view(experiment(moving(2, 4)))
     expect(page.locator(".state")).to_have_text("running, 20 of 40 runs")
-    pole = page.get_by_role("slider", name="pole: eval/score, threshold 3")
+    pole = page.get_by_role("slider", name="pole: eval/score (return per team), threshold 3")
     expect(pole).to_have_attribute("aria-valuetext", "env steps 400: ppo 4 [3.5, 4.5], a2c 5 [4.5, 5.5]")
     pole.press("Home")
     expect(pole).to_have_attribute("aria-valuetext", "env steps 100: ppo 1 [0.5, 1.5], a2c 2 [1.5, 2.5]")
