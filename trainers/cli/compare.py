@@ -19,7 +19,7 @@ from trainers.storage.run_folder import run_kind
 
 @dataclass(frozen=True, kw_only=True)
 class CompareOptions(ImportOptions):
-    """Compare trainings: learning curves with intervals over seeds, and a table of final scores.
+    """Compare training runs: learning curves with intervals over seeds, and a table of final scores.
 
     Runs that differ only in their seed are one group; a group is named by its settings that differ.
 
@@ -27,7 +27,7 @@ class CompareOptions(ImportOptions):
     """
 
     runs: Annotated[Positional[tuple[str, ...]], arg(metavar="RUN", help_behavior_hint="")] = ()
-    """Folders of trainings: a run, the seeds of --num-seeds, or a folder with such folders. NAME=RUN names a group."""
+    """Folders: a training run, the seeds of --num-seeds, or a folder with such folders. NAME=RUN names a group."""
     out: Path = Path("out/compare")
     """Folder for the tables (CSV, LaTeX) and the figures (PNG, SVG)."""
     score: str = "eval/score"
@@ -35,7 +35,7 @@ class CompareOptions(ImportOptions):
 
 
 def compare_command(argv: list[str]) -> int:
-    """Compare trainings: curves and final scores with intervals."""
+    """Compare training runs: curves and final scores with intervals."""
     args = parse(CompareOptions, "compare", argv)
     if not args.runs:
         raise ConfigError("compare: expected a folder of a training, got none; see gpu-envs compare --help")
