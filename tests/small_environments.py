@@ -33,7 +33,10 @@ SMALL = {id: {} for id in list_envs()} | {
     # VMAS
     "VMASBalance-v0": {"max_steps": 7},
     "VMASDispersion-v0": {"max_steps": 7, "n_agents": 2, "food_radius": 0.3},
+    "VMASGiveWay-v0": {"max_steps": 7, "observe_rel_pos": True, "done_on_completion": True},
     "VMASNavigation-v0": {"max_steps": 7, "n_agents": 3, "n_lidar_rays": 5},
+    "VMASReverseTransport-v0": {"max_steps": 7, "n_agents": 2},
+    "VMASSampling-v0": {"max_steps": 7, "n_agents": 2, "grid_spacing": 0.25, "lidar_range": 0.5},
     "VMASTransport-v0": {"max_steps": 7, "n_packages": 2},
     "VMASWheel-v0": {"max_steps": 7, "n_agents": 2},
     # grids

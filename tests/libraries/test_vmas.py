@@ -30,12 +30,26 @@ def test_steps_from_random_states_equal_the_original(name):
 SETTINGS = {
     "balance": ({}, {"n_agents": 5, "package_mass": 2.0, "random_package_pos_on_line": False}),
     "dispersion": ({"n_agents": 3, "n_food": 2, "pos_range": 0.5}, {"share_reward": True, "penalise_by_time": True}),
+    "give_way": (
+        {
+            "linear_friction": 0.3,
+            "min_input_norm": 0.2,
+            "obstacle_collision_penalty": -0.3,
+            "agent_collision_penalty": -1.0,
+        },
+        {"mirror_passage": True, "passage_collision_penalty": -0.5, "energy_rew_coeff": 0.1, "v_range": 0.8},
+    ),
     "navigation": (
         {"n_agents": 5, "collisions": False, "agents_with_same_goal": 3},
         {"n_agents": 3, "shared_rew": False, "enforce_bounds": True, "world_spawning_x": 0.7},
         {"n_lidar_rays": 20, "lidar_range": 0.8, "agent_radius": 0.12, "final_reward": 0.5},
     ),
     "transport": ({"n_agents": 6}, {"n_packages": 3, "package_length": 0.25, "package_mass": 2.0}),
+    "reverse_transport": ({"n_agents": 6, "package_width": 0.4}, {"package_length": 0.5, "package_mass": 2.0}),
+    "sampling": (
+        {"n_agents": 5, "lidar_range": 0.5, "n_gaussians": 5, "cov": 0.02},
+        {"xdim": 0.5, "ydim": 0.25, "grid_spacing": 0.125, "agent_radius": 0.08, "shared_rew": False, "norm": False},
+    ),
     "wheel": ({"line_length": 1.0}, {"n_agents": 6, "line_mass": 3.0, "desired_velocity": 0.2}),
 }
 

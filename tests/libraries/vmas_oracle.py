@@ -245,6 +245,7 @@ def record(name, settings, steps, seed):
         values = state_of(env, name, settings)
         size = (len(env.agents), 2) if continuous else (len(env.agents), 1)
         action = rng.uniform(-1.0, 1.0, size).astype(np.float32) if continuous else rng.integers(0, 9, size)
+        action = action * env.agents[0].u_range if continuous else action
         values["action"] = action if continuous else action.astype(np.int8)
         obs, reward, done, _ = env.step([first_only(action[row]) for row in range(len(env.agents))])
         values |= {f"after_{key}": value for key, value in state_of(env, name, settings).items()}

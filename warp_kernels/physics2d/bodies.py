@@ -75,6 +75,8 @@ class Body:
     """Torque of an agent at full throttle [Nm]; above 0, its actions have a third component."""
     max_force: Number | None = None
     """Largest norm of the force of an agent [N]."""
+    force_range: Number | None = None
+    """Largest force of an agent along each axis [N]."""
     max_speed: Number | None = None
     """Largest speed [m/s]."""
     speed_range: Number | None = None
@@ -160,6 +162,8 @@ class Physics:
     """Number of agents A, the first rows."""
     joints: tuple[Joint, ...] = ()
     """Joints between rows of bodies."""
+    has_drives: bool = False
+    """The force of an agent is its ``drive`` in State, which a phase before the motion writes, not its throttles."""
     step: float = 0.1
     """Duration of a step [s]."""
     substeps: int = 1
@@ -249,7 +253,8 @@ class Physics:
         fields: dict[str, tuple[int, ...]] = {"pos": (self.num_bodies,), "vel": (moving,)}
         fields |= {"force": (moving,)} if self.has_forces else {}
         fields |= {"rot": (angles,), "spin": (angles,)} if angles else {}
-        return fields | ({"torque": (angles,)} if angles and self.has_forces else {})
+        fields |= {"torque": (angles,)} if angles and self.has_forces else {}
+        return fields | ({"drive": (self.agents,)} if self.has_drives else {})
 
     @property
     def digest(self) -> str:

@@ -1,5 +1,6 @@
 """Distances and overlaps of two bodies, as VMAS 1.5.2 measures them for rewards and ends."""
 
+from collections.abc import Sequence
 from typing import Any
 
 import warp as wp
@@ -115,9 +116,31 @@ def overlap(physics: Physics, Params: type, State: type, name: str, other: str) 
     call, constants = _measurement(physics, name, other, {**_DISTANCES, **_OVERLAPS})
     constants |= {"Params": Params, "State": State}
     parameters = "params: Params, state: State, env: int, body: int, other: int"
-    is_measured = constants["measure"] in _DISTANCES.values()
+    is_measured = not any(function in constants.values() for function in _OVERLAPS.values())
     lines = [f"return {call} < 0.0" if is_measured else f"return {call}"]
     return compiled("overlap", parameters, lines, constants, kind="wp.func")
+
+
+def count_near(physics: Physics, Params: type, State: type, name: str, targets: Sequence[str]) -> Any:
+    """Build ``count(params, state, env, body, reach) -> int``, the number of other bodies at most ``reach`` [m] away.
+
+    Args:
+        physics: The scene.
+        Params: Params of the scenario.
+        State: State of the scenario.
+        name: Name of bodies, in whose rows ``body`` is.
+        targets: Names of the bodies that it counts.
+    """
+    constants: dict[str, Any] = {"Params": Params, "State": State}
+    lines = ["count = int(0)"]
+    for target in targets:
+        rows = physics.named(target)
+        call, functions = _measurement(physics, name, target, _DISTANCES)
+        constants |= functions
+        lines.append(f"for other in range({rows.first}, {rows.end}):")
+        lines += [f"    if other != body and {call} <= reach:", "        count += 1"]
+    parameters = "params: Params, state: State, env: int, body: int, reach: float"
+    return compiled("count_near", parameters, [*lines, "return count"], constants, kind="wp.func")
 
 
 def _measurement(physics: Physics, name: str, other: str, functions: dict[str, Any]) -> tuple[str, dict[str, Any]]:
@@ -126,4 +149,4 @@ def _measurement(physics: Physics, name: str, other: str, functions: dict[str, A
     pair = sorted(ends, key=lambda end: rank_of(end[0]))
     arguments = ", ".join(place(rows, row) for rows, row in pair)
     measure = functions[f"{kind_of(pair[0][0])}_{kind_of(pair[1][0])}"]
-    return f"measure({arguments})", {"measure": measure, "direction": geometry.direction}
+    return f"{measure.key}({arguments})", {measure.key: measure, "direction": geometry.direction}

@@ -16,8 +16,15 @@ from warp_kernels.physics2d.source import angle_row, kind_of, place
 
 @wp.func(inline=True)
 def disc_ray(origin: wp.vec2, ray: wp.vec2, center: wp.vec2, radius: float) -> float:
-    """Return the distance along a ray to a disc [m]; infinity if it misses it."""
-    return helpers.ray_to_disc(origin, ray, center, radius)
+    """Return the distance along a ray to a disc [m]; infinity if it misses it or goes away from its center.
+
+    It is below 0 where the ray starts in the disc and goes toward the center, as in VMAS 1.5.2.
+    """
+    offset = center - origin
+    along = wp.dot(offset, ray)
+    aside = geometry.cross(offset, ray)
+    square = radius * radius - aside * aside
+    return wp.where(along > 0.0 and square > 0.0, along - wp.sqrt(wp.max(square, 0.0)), float(wp.inf))
 
 
 @wp.func
@@ -50,12 +57,18 @@ _RAYS = {"disc": disc_ray, "line": line_ray, "box": box_ray}
 
 
 def lidar(
-    physics: Physics, Params: type, State: type, targets: Sequence[str], rays: int, span: float = 2.0 * math.pi
+    physics: Physics,
+    Params: type,
+    State: type,
+    targets: Sequence[str],
+    rays: int,
+    span: float = 2.0 * math.pi,
+    start: float = 0.0,
 ) -> Any:
     """Build ``scan(params, state, io, env, body, reach, column) -> int``, which writes what a body sees around it.
 
     A ray writes into ``io.obs`` how far its end at the distance ``reach`` [m] is behind what it meets first: 0 where
-    it meets nothing. Rays start along the body and go counterclockwise.
+    it meets nothing. Rays go counterclockwise.
 
     Args:
         physics: The scene.
@@ -64,6 +77,7 @@ def lidar(
         targets: Names of the bodies that it sees. A body does not see itself.
         rays: Number of rays.
         span: Angle from the first ray to the last one [rad]; rays divide a full turn into equal parts.
+        start: Angle of the first ray relative to the body [rad].
 
     Returns:
         A Warp function, which returns the column after its last one.
@@ -71,7 +85,7 @@ def lidar(
     is_full_turn = abs(span - 2.0 * math.pi) < 1e-5
     angle = span / max(rays if is_full_turn else rays - 1, 1)
     lines = [f"for ray in range({rays}):", "    io.obs[env, body, column + ray] = 0.0", "origin = state.pos[env, body]"]
-    lines.append(f"start = {_start_angle(physics)}")
+    lines.append(f"start = {_start_angle(physics, start)}")
     functions: dict[str, Any] = {}
     for name in targets:
         rows = physics.named(name)
@@ -95,10 +109,10 @@ def lidar(
     return compiled("scan", parameters, [*lines, f"return column + {rays}"], constants, kind="wp.func")
 
 
-def _start_angle(physics: Physics) -> str:
-    """Return code of the angle of an agent."""
+def _start_angle(physics: Physics, offset: float) -> str:
+    """Return code of the angle of an agent plus an offset."""
     agents = [rows for rows in physics.rows if rows.first < physics.agents]
     turning = [rows for rows in agents if rows.body.has_angle]
     if not turning:
-        return repr(float(agents[0].body.angle or 0.0))
-    return f"state.rot[env, {angle_row(turning[0], 'body')}]"
+        return repr(float(agents[0].body.angle or 0.0) + offset)
+    return f"state.rot[env, {angle_row(turning[0], 'body')}]" + (f" + {offset!r}" if offset else "")

@@ -93,7 +93,8 @@ def motion(physics: Physics, Params: type, State: type, continuous: bool) -> tup
         Params: Params of the scenario, with the fields that sizes and masses name.
         State: State of the scenario, with the fields of `Physics.fields`: ``pos`` (E, N) vec2 [m] of all bodies,
             ``vel`` (E, M) vec2 [m/s] and ``force`` (E, M) vec2 [N] of those that move or turn, ``rot`` (E, R) [rad],
-            ``spin`` (E, R) [rad/s] and ``torque`` (E, R) [Nm] of those with an angle in State.
+            ``spin`` (E, R) [rad/s] and ``torque`` (E, R) [Nm] of those with an angle in State, ``drive`` (E, A) vec2
+            [N] of agents if `Physics.has_drives`.
         continuous: Continuous actions instead of discrete ones.
 
     Returns:
@@ -171,9 +172,12 @@ def _own_lines(physics: Physics, rows: BodyRows) -> list[str]:
         digits = num_throttles(physics)
         axes = [f"throttle(io, env, body, {axis}, {CHOICES ** (digits - 1 - axis)})" for axis in range(digits)]
         if body.is_movable:
-            lines.append(f"force += wp.vec2({axes[0]}, {axes[1]}) * {value(body.thrust)}")
+            throttles = f"wp.vec2({axes[0]}, {axes[1]}) * {value(body.thrust)}"
+            lines.append(f"force += {'state.drive[env, body]' if physics.has_drives else throttles}")
             if body.max_force is not None:
                 lines.append(f"force = capped(force, {value(body.max_force)})")
+            if body.force_range is not None:
+                lines.append(f"force = {_clamped('force', (body.force_range, body.force_range))}")
         if body.is_rotatable and body.turning_thrust != 0.0:
             lines.append(f"torque += {axes[2]} * {value(body.turning_thrust)}")
     coefficient = physics.linear_friction if body.linear_friction is None else body.linear_friction
@@ -284,17 +288,11 @@ def _move_lines(physics: Physics, rows: BodyRows, is_first: bool) -> list[str]:
         if body.max_speed is not None:
             lines.append(f"velocity = capped(velocity, {value(body.max_speed)})")
         if body.speed_range is not None:
-            limit = value(body.speed_range)
-            axes = ", ".join(f"wp.clamp(velocity[{axis}], -{limit}, {limit})" for axis in range(2))
-            lines.append(f"velocity = wp.vec2({axes})")
+            lines.append(f"velocity = {_clamped('velocity', (body.speed_range, body.speed_range))}")
         lines.append(f"position = position + velocity * {step!r}")
         limits = (physics.half_width, physics.half_height)
         if limits != (None, None):
-            axes = ", ".join(
-                f"position[{axis}]" if limit is None else f"wp.clamp(position[{axis}], -{value(limit)}, {value(limit)})"
-                for axis, limit in enumerate(limits)
-            )
-            lines.append(f"position = wp.vec2({axes})")
+            lines.append(f"position = {_clamped('position', limits)}")
         lines += ["state.vel[env, body] = velocity", "state.pos[env, body] = position"]
     if body.is_rotatable:
         row = angle_row(rows, "body")
@@ -302,6 +300,16 @@ def _move_lines(physics: Physics, rows: BodyRows, is_first: bool) -> list[str]:
         lines.append(f"state.spin[env, {row}] = spin")
         lines.append(f"state.rot[env, {row}] = state.rot[env, {row}] + spin * {step!r}")
     return lines
+
+
+def _clamped(vector: str, limits: tuple[Number | None, Number | None]) -> str:
+    """Return code of a vector whose components are at most the limits; None: no limit."""
+    parts = [f"{vector}[{axis}]" for axis in range(2)]
+    axes = [
+        part if limit is None else f"wp.clamp({part}, -{value(limit)}, {value(limit)})"
+        for part, limit in zip(parts, limits, strict=True)
+    ]
+    return f"wp.vec2({', '.join(axes)})"
 
 
 def _decay(drag: Number) -> str:
@@ -316,7 +324,7 @@ def _sum(first: Number, second: Number) -> str:
 
 def relayout(physics: Physics, State: type) -> Any:
     """Build ``Rules.relayout`` for the arrays of the bodies."""
-    vectors = ("pos", "vel", "force")
+    vectors = ("pos", "vel", "force", "drive")
     lines = [
         f"state.{name} = wp.array(ptr=state.{name}.ptr, shape=(n, {shape[0]}), "
         f"dtype={'wp.vec2' if name in vectors else 'float'})"

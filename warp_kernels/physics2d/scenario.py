@@ -17,6 +17,7 @@ def scenario_rules(
     observe: Any,
     reset: Any,
     max_unroll: int = 1,
+    controls: tuple[Phase, ...] = (),
 ) -> Rules:
     """Return rules that move the bodies of a scene and then run the phases of a scenario.
 
@@ -30,6 +31,7 @@ def scenario_rules(
         observe: As of `Rules`.
         reset: As of `Rules`.
         max_unroll: As of `Rules`.
+        controls: Phases before the motion, which write ``State.drive``.
     """
     return Rules(
         key=f"{name} {continuous} {scene.digest}",
@@ -38,7 +40,7 @@ def scenario_rules(
         num_agents=scene.agents,
         action_size=num_throttles(scene) if continuous else 1,
         continuous=continuous,
-        phases=(*motion(scene, Params, State, continuous), *phases),
+        phases=(*controls, *motion(scene, Params, State, continuous), *phases),
         observe=observe,
         reset=reset,
         relayout=relayout(scene, State),

@@ -103,7 +103,7 @@ def observation_blocks(config: Config, row: int) -> list[ObservationBlock]:
     meaning = (
         "range of the LIDAR minus the distance of the next agent along each ray; 0: none, counterclockwise from +x"
     )
-    return [*blocks, ObservationBlock(meaning, "m", 0.0, config.lidar_range, count)]
+    return [*blocks, ObservationBlock(meaning, "m", 0.0, config.lidar_range + config.agent_radius, count)]
 
 
 def _check(config: Config) -> None:

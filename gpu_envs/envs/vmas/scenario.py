@@ -27,7 +27,9 @@ class ScenarioConfig:
     """Use Box(-1, 1, (2,)) actions, the throttles along x and y, instead of Discrete(9)."""
 
 
-def define(config: Any, physics: Physics, width: int, state: dict[str, Any], **fields: Any) -> EnvDefinition:
+def define(
+    config: Any, physics: Physics, width: int, state: dict[str, Any], limit: float = 1.0, **fields: Any
+) -> EnvDefinition:
     """Return the definition of a scenario whose agents cooperate and observe the same number of values.
 
     Args:
@@ -35,11 +37,12 @@ def define(config: Any, physics: Physics, width: int, state: dict[str, Any], **f
         physics: Its scene.
         width: Width of an observation.
         state: Shapes of the fields of State that do not belong to bodies.
+        limit: Largest component of a continuous action.
         **fields: Further fields of :class:`gpu_envs.definition.environment.EnvDefinition`.
     """
     action: spaces.Space[Any] = spaces.Discrete(len(MOVES) ** 2)
     if config.continuous_actions:
-        action = spaces.Box(-1.0, 1.0, (2,), np.float32)
+        action = spaces.Box(-limit, limit, (2,), np.float32)
     return EnvDefinition(
         **roster({"agent": physics.agents}, {"agent": width}, {"agent": action}),
         state={**physics.fields, **state},

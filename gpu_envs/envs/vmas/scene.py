@@ -24,6 +24,7 @@ def scene(
     visible: Mapping[str, torch.Tensor] | None = None,
     over: tuple[torch.Tensor, ...] = (),
     under: tuple[torch.Tensor, ...] = (),
+    view: float = VIEW,
 ) -> Scene:
     """Return the scene of these worlds: targets, then fixed bodies, moving ones and agents.
 
@@ -36,9 +37,10 @@ def scene(
         visible: Bodies that are painted by name, (W, rows) bool; all others are.
         over: BodyRows of shapes that are painted last, (W, M, 10).
         under: BodyRows of shapes that are painted first, (W, M, 10).
+        view: Half the side of the frame [m]; more where an agent is farther away.
     """
     pos = core.world_state["pos"][envs]
-    half = pos[:, : physics.agents].abs().amax((1, 2)).clamp(min=VIEW / 1.08) * 1.08
+    half = pos[:, : physics.agents].abs().amax((1, 2)).clamp(min=view / 1.08) * 1.08
     order = sorted(physics.rows, key=lambda rows: (rows.body.name not in targets, -rows.first))
     shapes = [*under]
     for rows in order:

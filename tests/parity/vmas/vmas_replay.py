@@ -80,6 +80,52 @@ def dispersion_memory(scenario):
     return {"eaten": [float(food.eaten[0]) for food in scenario.world.landmarks]}
 
 
+def sampling_memory(scenario):
+    """Return the peaks, the largest density and the cells that were sampled."""
+    return {
+        "peak": [peak[0].numpy() for peak in scenario.locs],
+        "max_density": float(scenario.max_pdf[0]),
+        "sampled": scenario.sampled[0].numpy(),
+    }
+
+
+def reverse_transport_entities(settings):
+    """Return agents, the package, which has the number of the last agent, and the goal."""
+    names = agents(settings, 4)
+    return [*names, f"package {len(names) - 1}", "goal"]
+
+
+def reverse_transport_memory(scenario):
+    """Return the distance of the package to the goal."""
+    return {"gap": float(scenario.package.global_shaping[0]) / scenario.shaping_factor}
+
+
+def give_way_entities(settings):
+    """Return agents, goals, and the walls by kind."""
+    passages = ("1", "2") if settings.get("mirror_passage") else ("1",)
+    ceilings = [f"ceil 1{'' if number == '1' else number} {index}" for number in passages for index in (1, 0)]
+    names = ["ceil 2", "ceil 22"][: len(passages)]
+    sides = [f"{name} {index}" for name in names for index in (0, 1)]
+    floor = ["floor"] * (len(passages) == 1)
+    return [
+        *("agent_0", "agent_1", "goal_0", "goal_1", "wall 0", "wall 1"),
+        *ceilings,
+        *sides,
+        *(f"{name} 2" for name in names),
+        *floor,
+    ]
+
+
+def give_way_memory(scenario):
+    """Return what the agents and their controllers remember."""
+    players = scenario.world.agents
+    memory = {"gap": [float(agent.shaping[0]) / scenario.pos_shaping_factor for agent in players]}
+    if scenario.use_velocity_controller:
+        memory["error"] = [agent.controller.prev_err[0].numpy() for agent in players]
+        memory["error_sum"] = [agent.controller.accum_errs[0].numpy() for agent in players]
+    return memory
+
+
 SCENARIOS = {
     "balance": Traced(
         "VMASBalance-v0",
@@ -124,6 +170,58 @@ SCENARIOS = {
         (
             {},
             {"n_agents": 2, "n_packages": 2, "package_width": 0.3, "package_mass": 5.0, "continuous_actions": False},
+        ),
+    ),
+    "sampling": Traced(
+        "VMASSampling-v0",
+        lambda settings: agents(settings, 3),
+        sampling_memory,
+        (
+            {},
+            {
+                "n_agents": 5,
+                "shared_rew": False,
+                "lidar_range": 0.4,
+                "agent_radius": 0.1,
+                "xdim": 0.5,
+                "grid_spacing": 0.25,
+                "n_gaussians": 2,
+                "cov": 0.2,
+                "norm": False,
+                "continuous_actions": False,
+            },
+        ),
+    ),
+    "reverse_transport": Traced(
+        "VMASReverseTransport-v0",
+        reverse_transport_entities,
+        reverse_transport_memory,
+        (
+            {},
+            {
+                "n_agents": 2,
+                "package_width": 0.3,
+                "package_length": 0.4,
+                "package_mass": 5.0,
+                "continuous_actions": False,
+            },
+        ),
+    ),
+    "give_way": Traced(
+        "VMASGiveWay-v0",
+        give_way_entities,
+        give_way_memory,
+        (
+            {"observe_rel_pos": True, "agent_collision_penalty": -1.0, "passage_collision_penalty": -0.5},
+            {
+                "mirror_passage": True,
+                "done_on_completion": True,
+                "use_velocity_controller": False,
+                "energy_rew_coeff": 0.2,
+                "obstacle_collision_penalty": -0.3,
+                "a_range": 2.0,
+                "continuous_actions": False,
+            },
         ),
     ),
 }
