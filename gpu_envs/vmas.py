@@ -4,7 +4,8 @@
 
     env = make_env("balance", num_envs=1024, continuous_actions=True, max_steps=100, seed=0, n_agents=4)
 
-It plays the scenarios of VMAS that are environments here, `SCENARIOS`. Use :func:`gpu_envs.make` in new code.
+It plays the scenarios of VMAS that are environments here, `SCENARIOS`. The loop may reset, step, sample actions and
+render; there is no ``env.scenario``, ``env.world`` or ``agent.action``. Use :func:`gpu_envs.make` in new code.
 """
 
 import re
@@ -61,7 +62,7 @@ def make_env(
         scenario: Key of `SCENARIOS`.
         num_envs: Number of worlds E.
         device: "cpu", "cuda" or "cuda:1", or the number of a GPU.
-        continuous_actions: Use Box(-1, 1) actions instead of discrete ones.
+        continuous_actions: Use Box actions instead of discrete ones.
         wrapper: None; gpu_envs has an interface for each library.
         max_steps: Time limit [steps]; None has none.
         seed: Key of the random streams; None takes one from the operating system.
@@ -120,6 +121,7 @@ class VMASEnvironment:
     ) -> None:
         self.core = core
         self.num_envs: int = core.num_envs
+        self.batch_dim = self.num_envs
         self.device: torch.device = core.device
         self.max_steps = max_steps
         self.continuous_actions: bool = core.action_kind == "continuous"
@@ -134,10 +136,13 @@ class VMASEnvironment:
         if multidiscrete_actions:
             moves = {name: spaces.MultiDiscrete([3, 3]) for name in moves}
         self.action_space = self._space(moves)
+        boxes = [space for space in core.action_spaces.values() if isinstance(space, spaces.Box)]
+        self._bounds = [tuple(torch.from_numpy(end).to(core.device) for end in (box.low, box.high)) for box in boxes]
         self._widths = [space.shape[0] for space in core.observation_spaces.values()]
         self._terminated = torch.zeros(self.num_envs, dtype=torch.bool, device=self.device)
         self._truncated = torch.zeros_like(self._terminated)
         self._outputs: dict[str, RenderOutput] = {}
+        self._seed: int | None = None
         self.reset()
 
     def reset(
@@ -148,7 +153,8 @@ class VMASEnvironment:
         return_dones: bool = False,
     ) -> Any:
         """Start an episode in all worlds; return observations, and infos and dones if asked."""
-        self.core.reset(seed)
+        self.core.reset(self._seed if seed is None else seed)
+        self._seed = None
         self._terminated.zero_()
         self._truncated.zero_()
         return self._results(return_observations, return_info, return_dones)
@@ -172,8 +178,8 @@ class VMASEnvironment:
         """Play one step.
 
         Args:
-            actions: An action per agent, a list or a dict by name: (E, 2) float32 in [-1, 1]; (E,) or (E, 1) integers
-                of Discrete(9); or (E, 2) integers from 0 to 2. Digits are 0 for nothing, 1 backward, 2 forward.
+            actions: An action per agent, a list or a dict by name: (E, 2) float32 in the range of its space; (E,) or
+                (E, 1) integers of Discrete(9); or (E, 2) integers from 0 to 2: nothing, backward, forward.
 
         Returns:
             Observations (E, D) and rewards (E,) by agent; dones (E,) of worlds, or terminated and truncated; infos.
@@ -188,7 +194,7 @@ class VMASEnvironment:
             actions = [actions[agent.name] for agent in self.agents]
         if len(actions) != self.n_agents:
             raise ActionError(f"{self.core.id}: actions: expected {self.n_agents}, one per agent, got {len(actions)}")
-        rows = torch.stack([self._action(*pair) for pair in zip(self.agents, actions, strict=True)], 1)
+        rows = torch.stack([self._action(row, action) for row, action in enumerate(actions)], 1)
         _, _, terminated, truncated, _ = self.core.step(rows)
         self._terminated |= terminated.any(1)
         self._truncated |= truncated.any(1)
@@ -208,12 +214,12 @@ class VMASEnvironment:
         return self.core.elapsed_steps
 
     def seed(self, seed: int | None = None) -> list[int]:
-        """Reset all worlds with this seed, 0 for None, and return it."""
-        self.reset(seed or 0)
-        return [seed or 0]
+        """Set the seed of the next :meth:`reset`, 0 for None, and return it."""
+        self._seed = seed or 0
+        return [self._seed]
 
     def get_random_action(self, agent: VMASAgent) -> torch.Tensor:
-        """Return a random action of an agent in all worlds, as :meth:`step` takes it."""
+        """Return a random action of an agent in all worlds; :meth:`get_random_actions` samples all agents at once."""
         return self.get_random_actions()[self.agents.index(agent)]
 
     def get_random_actions(self) -> list[torch.Tensor]:
@@ -223,17 +229,43 @@ class VMASEnvironment:
             return [torch.stack([row // 3, row % 3], 1) for row in rows]
         return list(rows)
 
-    def render(self, mode: str = "human", env_index: int = 0) -> np.ndarray | None:
-        """Show a world in a window, or return its frame (H, W, 3) uint8 with ``mode="rgb_array"``."""
-        check_value(self.core.id, "mode", mode, str, choices=("human", "rgb_array"))
-        output = self._outputs.setdefault(mode, RenderOutput(self.core, mode))
-        return output.show((env_index,))
+    def render(
+        self,
+        mode: str = "human",
+        env_index: int = 0,
+        agent_index_focus: int | None = None,
+        visualize_when_rgb: bool = False,
+    ) -> np.ndarray | None:
+        """Show a world in a window, or return its frame (H, W, 3) uint8.
+
+        Args:
+            mode: "human" or "rgb_array".
+            env_index: Index of the world.
+            agent_index_focus: None; frames show the whole world.
+            visualize_when_rgb: Show a window with "rgb_array", too.
+
+        Raises:
+            ConfigError: Another mode, no such world, or an agent to focus on.
+        """
+        label = self.core.id
+        check_value(label, "mode", mode, str, choices=("human", "rgb_array"))
+        check_value(label, "env_index", env_index, int, ge=0, le=self.num_envs - 1)
+        if agent_index_focus is not None:
+            raise ConfigError(f"{label}: agent_index_focus: expected None, got {agent_index_focus!r}")
+        if visualize_when_rgb and mode != "human":
+            self._output("human").show((env_index,))
+        return self._output(mode).show((env_index,))
 
     def close(self) -> None:
         """Release the environment and its window."""
         for output in self._outputs.values():
             output.close()
         self.core.close()
+
+    def _output(self, mode: str) -> RenderOutput:
+        if mode not in self._outputs:
+            self._outputs[mode] = RenderOutput(self.core, mode)
+        return self._outputs[mode]
 
     def _space(self, by_agent: Mapping[str, spaces.Space[Any]]) -> spaces.Tuple | spaces.Dict:
         return spaces.Dict(dict(by_agent)) if self.dict_spaces else spaces.Tuple(list(by_agent.values()))
@@ -253,22 +285,20 @@ class VMASEnvironment:
             results += self.done() if self.terminated_truncated else [self.done()]
         if infos:
             results.append(self._by_agent([{} for _ in self.agents]))
-        return results[0] if len(results) == 1 else results or None
+        return results[0] if len(results) == 1 else results
 
-    def _action(self, agent: VMASAgent, action: Any) -> torch.Tensor:
-        """Return an action as the core takes it."""
+    def _action(self, row: int, action: Any) -> torch.Tensor:
+        """Return the action of the agent in a row as the core takes it."""
         action = torch.as_tensor(action, device=self.device).detach()
         size = 1 if not self.continuous_actions and not self.multidiscrete_actions else 2
-        shape = (self.num_envs, size)
         if action.ndim == 1 and size == 1:
             action = action[:, None]
-        if tuple(action.shape) != shape:
-            label = f"{self.core.id}: action of {agent.name}"
-            raise ActionError(f"{label}: expected shape {shape}, got {tuple(action.shape)}")
+        if tuple(action.shape) != (self.num_envs, size):
+            label = f"{self.core.id}: action of {self.agents[row].name}"
+            raise ActionError(f"{label}: expected shape {(self.num_envs, size)}, got {tuple(action.shape)}")
         if self.continuous_actions:
             action = action.to(torch.float32)
-            return action.clamp(-1.0, 1.0) if self.clamp_actions else action
-        if size == 1:
-            return action[:, 0].long()
-        is_legal = ((action >= 0) & (action <= 2)).all(1)
-        return torch.where(is_legal, action[:, 0] * 3 + action[:, 1], -1).long()  # the core reports -1
+            return action.clamp(*self._bounds[row]) if self.clamp_actions else action
+        number = action[:, 0] if size == 1 else action[:, 0] * 3 + action[:, 1]
+        is_legal = (action == action.round()).all(1) & ((action >= 0) & (action <= (2 if size == 2 else 8))).all(1)
+        return torch.where(is_legal, number, -1).long()  # the core reports -1

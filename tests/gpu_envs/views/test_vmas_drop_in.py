@@ -10,8 +10,8 @@ from gpu_envs.vmas import SCENARIOS, make_env
 WORLDS = 4
 
 
-def make(**settings):
-    return make_env("transport", WORLDS, seed=0, **settings)
+def make(scenario="transport", **settings):
+    return make_env(scenario, WORLDS, seed=0, **settings)
 
 
 def test_names_of_scenarios_are_those_of_vmas():
@@ -73,10 +73,28 @@ def test_actions_beyond_their_range_are_clipped_or_an_error():
     assert torch.equal(clipped[0], make().step([torch.ones(WORLDS, 2)] * 4)[0][0])
     with pytest.raises(ActionError, match="out of range"):
         make().step(beyond)
+    velocities = [make("give_way", clamp_actions=True).step([torch.full((WORLDS, 2), x)] * 2)[0] for x in (0.5, 2.0)]
+    assert torch.equal(velocities[0][0], velocities[1][0]), "its range is [-0.5, 0.5]"
+
+
+def test_a_discrete_action_that_is_no_integer_is_an_error():
+    env = make(continuous_actions=False)
+    with pytest.raises(ActionError, match="out of range"):
+        env.step([torch.full((WORLDS, 1), 1.5)] * env.n_agents)
+
+
+def test_a_seed_holds_for_the_next_reset():
+    env = make()
+    first = env.reset(seed=3)
+    env.step(env.get_random_actions())
+    assert env.seed(3) == [3]
+    assert env.steps.tolist() == [1] * WORLDS, "episodes go on"
+    assert torch.equal(env.reset()[0], first[0])
+    assert not torch.equal(env.reset()[0], first[0])
 
 
 def test_frame_of_a_world():
-    frame = make().render(mode="rgb_array", env_index=2)
+    frame = make().render(mode="rgb_array", env_index=2, agent_index_focus=None, visualize_when_rgb=False)
     assert frame.shape == (512, 512, 3)
 
 
