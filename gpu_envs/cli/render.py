@@ -70,7 +70,7 @@ def render_play(
         for step in range(args.steps):
             if args.output.suffix.lower() != ".png" or step == args.steps - 1:
                 frame = renderer.frame()
-                yield tile(frame if board is None else board.above(frame))
+                yield tile(frame if board is None else board.add_lines(frame))
             else:
                 renderer.skip()
             obs, reward, _, _, info = core.step(act(obs, info))

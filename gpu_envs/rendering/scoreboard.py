@@ -64,20 +64,20 @@ class Scoreboard:
             for name, value in zip(self.sides, returns, strict=True):
                 has_won = is_decided and value == best and not is_draw
                 end = "  won" if has_won else "  draw" if is_decided and is_draw else ""
-                number = f"  return {value:.1f}{end}"
-                board.append((shorten(name, self._length - len(number)) + number, has_won))
+                ending = f"  return {value:.1f}{end}"
+                board.append((shorten(name, self._length - len(ending)) + ending, has_won))
             boards.append(board)
         return boards
 
-    def above(self, frames: np.ndarray) -> np.ndarray:
+    def add_lines(self, frames: np.ndarray) -> np.ndarray:
         """Return frames (W, height, width, 3) uint8 with the lines of every world above them."""
         height = self.line_height * len(self.sides)
         bars = np.empty((len(frames), height, frames.shape[2], 3), np.uint8)
         for bar, board in zip(bars, self.lines(), strict=True):
             image = self._image.new("RGB", (frames.shape[2], height), GROUND)
             pen = self._draw.Draw(image)
-            for number, (text, has_won) in enumerate(board):
-                position = (0.3 * self.line_height, number * self.line_height)
+            for line, (text, has_won) in enumerate(board):
+                position = (0.3 * self.line_height, line * self.line_height)
                 pen.text(position, text, fill=STRONG if has_won else TEXT, font=self._font)
             bar[:] = np.asarray(image)
         return np.concatenate([bars, frames], 1)

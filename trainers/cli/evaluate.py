@@ -31,7 +31,7 @@ from trainers.evaluation.scripted_policies import SCRIPTED, scripted_policies_of
 from trainers.models.policy_set import Players
 from trainers.runner.training_evaluator import FINAL_SEED
 from trainers.storage import checkpoint
-from trainers.storage.run_folder import run_kind, seed_runs
+from trainers.storage.run_folder import run_kind, runs_to_play
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -76,7 +76,7 @@ def eval_command(argv: list[str]) -> int:
         print(table(results, terminal_width(sys.stdout)))
         answer = as_json(results)
     else:
-        runs = {path.name: _play(args, path, metrics) for path in seed_runs(args.path)}
+        runs = {path.name: _play(args, path, metrics) for path in runs_to_play(args.path)}
         print(table_of_runs(runs, terminal_width(sys.stdout)))
         answer = runs_as_json(runs)
     if args.output is not None:

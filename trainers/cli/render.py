@@ -52,7 +52,7 @@ def render_command(argv: list[str]) -> int:
     """Render trained or random policies to a video or a picture."""
     args = parse(RenderOptions, "render", _with_env_id(argv))
     check_file(args.output)
-    settings = parse_pairs(args.env_arg, options={name: f"--{name.replace('_', '-')}" for name in OWN})
+    settings = parse_pairs(args.env_arg, options={name: f"--{name.replace('_', '-')}" for name in CORE_OPTIONS})
     if args.checkpoint is None:
         for name, value in (("greedy", args.greedy), ("opponents", args.opponents), ("as", args.side)):
             if value:
@@ -75,20 +75,28 @@ def render_command(argv: list[str]) -> int:
 def _with_env_id(argv: list[str]) -> list[str]:
     """Return the command line with an id and --checkpoint in place of a run."""
     words = split_command_line(RenderOptions, argv)
-    run = words.positional or ""
-    if not (run.startswith("zoo:") or Path(run).is_dir()) or not run or words.help:
+    run = words.positional
+    if not run or words.help or not (run.startswith("zoo:") or _has_policies(Path(run))):
         return argv
     if words.last("checkpoint") is not None:
         raise ConfigError(f"render: expected an environment id with --checkpoint, got the run {run}; leave one out")
-    from trainers.config.train_config import TrainConfig
     from trainers.evaluation.checkpoint_play import run_to_play
     from trainers.storage import checkpoint
 
     for module in words.values.get("allow_import", ()):
         allow_import(module)
-    saved = checkpoint.load(run_to_play(Path(run))[0])
-    return [TrainConfig.of(saved).env_id, *words.argv[1:], "--checkpoint", run]
+    manifest = checkpoint.read_manifest(checkpoint.find(run_to_play(Path(run))[0]))
+    return [manifest.config["env_id"], *words.argv[1:], "--checkpoint", run]
 
 
-OWN = ("num_envs", "seed", "device")
+def _has_policies(folder: Path) -> bool:
+    """Return whether a folder is a run, and not one that has only the name of an environment."""
+    if not folder.is_dir():
+        return False
+    from trainers.storage.run_folder import run_kind
+
+    return run_kind(folder) is not None or (folder / "manifest.json").is_file()
+
+
+CORE_OPTIONS = ("num_envs", "seed", "device")
 """Arguments of `make_core` that options of the command set."""

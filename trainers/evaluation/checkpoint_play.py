@@ -62,7 +62,7 @@ class CheckpointPlay:
             CheckpointError: The opponents do not fit the environment.
         """
         core, run = self.core, run_to_play(opponents)[0]
-        other, policies = load_opponents(run, self.saved.config["env_id"], self.sides, core)
+        opponent, policies = load_opponents(run, self.saved.config["env_id"], self.sides, core)
         pools = {"trained": self.players, "other": by_member(self.sides, policies)}
         sides, pools = by_seat(core, self.sides, pools)
         if len(sides) < 2:
@@ -76,23 +76,27 @@ class CheckpointPlay:
             for owner, members in sides.items()
             for member in members
         }
-        others = [owner for owner in sides if owner != name]
-        labels = {f"{_short(self.saved)} as {name}": [name], f"{_short(other)} as {', '.join(others)}": others}
+        opponent_sides = [owner for owner in sides if owner != name]
+        labels = {
+            f"{_run_name(self.saved)} as {name}": [name],
+            f"{_run_name(opponent)} as {', '.join(opponent_sides)}": opponent_sides,
+        }
         rows = {
             label: [row for owner in owners for row in agent_rows_of(core, sides[owner])]
             for label, owners in labels.items()
         }
         words = " against ".join(
             f"{saved.path} (step {saved.steps:,}) as {', '.join(owners)}"
-            for saved, owners in zip((self.saved, other), labels.values(), strict=True)
+            for saved, owners in zip((self.saved, opponent), labels.values(), strict=True)
         )
         return CheckpointPlay(core, self.saved, self.sides, players, words, rows)
 
 
-def _short(saved: Checkpoint) -> str:
-    """Return the name of the run of a checkpoint."""
+def _run_name(saved: Checkpoint) -> str:
+    """Return the name of the run of a checkpoint; that of a seed begins with the folder of all seeds."""
     folder = saved.path.resolve()
-    return folder.parent.parent.name if folder.parent.name == "checkpoints" else folder.name
+    run = folder.parent.parent if folder.parent.name == "checkpoints" else folder
+    return f"{run.parent.name}/{run.name}" if run.name.startswith("seed-") else run.name
 
 
 def _seed_policies(policies: Mapping[str, Policy], seed: int) -> None:

@@ -18,6 +18,7 @@ from gpu_envs.errors import ConfigError
 from gpu_envs.runtime.kernels import available_cores
 from gpu_envs.utils.paths import check_folder
 from gpu_envs.utils.progress import Progress
+from gpu_envs.utils.settings import check_value
 from trainers.base.serialization import write_json
 from trainers.experiments.grid import CROSS_PLAY, SETTINGS, Cell, Grid
 from trainers.experiments.part import Part
@@ -94,6 +95,7 @@ class Experiment:
         """
         if executor not in EXECUTORS:
             raise ConfigError(f"executor: expected one of {', '.join(EXECUTORS)}, got {executor!r}")
+        check_value("experiment", "num_workers", num_workers, int | None, ge=1)
         check_folder(self.run_dir)
         run_folder.check_kind(self.run_dir, "experiment")
         self.check_same_cells()
@@ -109,6 +111,9 @@ class Experiment:
             with contextlib.closing(pool):
                 for _ in range(2):  # the first policies in cross-play have to wait for their opponents
                     self._work(pool, progress)
+            failures, self.failures = self.failures, {}
+            left = {str(part) for part in self.parts_left()}
+            self.failures = {part: text for part, text in failures.items() if part in left}
             self.write_table()
         return self.failures
 

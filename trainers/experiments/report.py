@@ -137,8 +137,9 @@ class ExperimentReport:
                 row = {"task": task_name, "algorithm": name, "score": task.score, "runs": len(values)}
                 row |= _estimate_cells("mean", {task_name: values}) | _estimate_cells("IQM", {task_name: values})
                 row |= {"median": float(np.median(values)), "lowest": values.min(), "highest": values.max()}
-                has_p = name != first and task_name in scores[first]
-                row[f"p against {first}"] = statistics.p_value(values, scores[first][task_name]) if has_p else math.nan
+                reference = scores[first].get(task_name, values[:0])
+                has_p = name != first and min(len(values), len(reference)) > 1
+                row[f"p against {first}"] = statistics.p_value(values, reference) if has_p else math.nan
                 yield row | self._crossing(task_name, name, task.threshold)
 
     def _crossing(self, task: str, algorithm: str, threshold: float | None) -> dict[str, Any]:
@@ -151,9 +152,8 @@ class ExperimentReport:
         if not len(seconds):  # a baseline, of which final scores only are known
             return {"threshold": threshold, **cells}
         reached = curves[curves.value >= threshold].sort_values("env_steps").groupby("seed").first()
-        crossings = (
-            reached[["env_steps", "seconds"]].reindex(seconds.index).fillna(math.inf)
-        )  # a run may reach it never
+        # Some runs never reach it.
+        crossings = reached[["env_steps", "seconds"]].reindex(seconds.index).fillna(math.inf)
         for column, median in crossings.median().replace(math.inf, math.nan).items():
             cells[f"median {'steps' if column == 'env_steps' else column} to threshold"] = float(median)
         return {"threshold": threshold, "runs that reach it": len(reached), **cells}
@@ -183,10 +183,10 @@ class ExperimentReport:
         steps = curves.task.map({cell.task: cell.total_steps for cell in self.grid.cells if cell.algorithm == name})
         count = curves.groupby(["task", "seed"]).ngroups
         for percent in range(5, 105, 5):
-            past = curves[curves.env_steps <= 1.01 * percent / 100 * steps]  # whole rollouts
-            last = past.groupby(["task", "seed"]).value.last()
-            if len(last) == count and set(past.task) == set(self.grid.tasks):
-                scores = self.normalized({task: last[task].to_numpy(float) for task in self.grid.tasks})
+            evaluations = curves[curves.env_steps <= 1.01 * percent / 100 * steps]  # whole rollouts
+            latest = evaluations.groupby(["task", "seed"]).value.last()
+            if len(latest) == count and set(evaluations.task) == set(self.grid.tasks):
+                scores = self.normalized({task: latest[task].to_numpy(float) for task in self.grid.tasks})
                 yield _interval_row(name, percent, *statistics.estimate(statistics.interquartile_mean, scores))
 
     # ---------------------------------------------------------------- files
@@ -205,10 +205,8 @@ class ExperimentReport:
         self.tables[name] = frame
         if len(frame):
             text = texts_of(frame)
-            body = text.style.hide(axis="index").to_latex(
-                hrules=True, column_format="l" * 2 + "r" * (text.shape[1] - 2)
-            )
-            self._write(f"{name}.tex", body.replace("%", "\\%").replace("_", "\\_"))
+            style = text.style.hide(axis="index").format(escape="latex").format_index(escape="latex", axis=1)
+            self._write(f"{name}.tex", style.to_latex(hrules=True, column_format="ll" + "r" * (text.shape[1] - 2)))
 
     def protocol(self) -> str:
         """Return what the scores are."""
@@ -225,7 +223,7 @@ class ExperimentReport:
         partial = [name for name in self.algorithms if name not in complete]
         notes = [
             f"{self.protocol()} Scores over tasks are normalized linearly, so that these bounds are 0 and 1: {scheme}"
-            + ("." if is_chosen else "; where the file names none, they are the lowest and the highest score."),
+            + ("." if is_chosen else "; where none are chosen, they are the lowest and the highest final score."),
             "Intervals are 95 % of the stratified bootstrap over runs (Agarwal et al. 2021).",
             *([f"Without final scores on all tasks: {', '.join(partial)}."] if partial else []),
             *(f"Threshold of {name}: {task.source}" for name, task in self.grid.tasks.items() if task.source),

@@ -161,7 +161,7 @@ def read_groups(words: Sequence[str]) -> tuple[list[RunGroup], list[str]]:
             has such folders in it.
 
     Returns:
-        The groups in the order of the words, and a line about every run that is left out because it is not finished.
+        The groups in the order of the words, and warnings about runs that are left out or have ended early.
 
     Raises:
         ConfigError: A folder holds no runs of trainings, a run is named twice, environments differ, or nothing is left.
@@ -169,7 +169,7 @@ def read_groups(words: Sequence[str]) -> tuple[list[RunGroup], list[str]]:
     """
     members: dict[tuple[str, str], list[RecordedRun]] = {}  # by name, or else by settings
     paths: dict[Path, Path] = {}
-    left_out: list[str] = []
+    warnings: list[str] = []
     for word in words:
         name, folder = _split(word)
         for path in find_runs(folder):
@@ -178,13 +178,16 @@ def read_groups(words: Sequence[str]) -> tuple[list[RunGroup], list[str]]:
             paths[resolved] = path
             run = read_run(path)
             if reason := _reason_to_leave_out(run):
-                left_out.append(f"{path}: left out, {reason}")
+                warnings.append(f"{path}: left out, {reason}")
             else:
+                if run.steps < run.config.total_steps:
+                    steps = f"{run.steps:,} of {run.config.total_steps:,} steps"
+                    warnings.append(f"{path}: it has {steps}; compared as a run that has ended early by its settings")
                 key = json.dumps(run.settings, sort_keys=True, default=str)
                 members.setdefault((name, "" if name else key), []).append(run)
     runs = [run for group in members.values() for run in group]
     if not runs:
-        raise ConfigError(f"expected a finished run, got none ({'; '.join(left_out)})")
+        raise ConfigError(f"expected a finished run, got none ({'; '.join(warnings)})")
     environments = {run.config.env_id: run.path for run in reversed(runs)}
     if len(environments) > 1:
         texts = " and ".join(f"{env_id} in {path}" for env_id, path in reversed(environments.items()))
@@ -195,7 +198,7 @@ def read_groups(words: Sequence[str]) -> tuple[list[RunGroup], list[str]]:
         _check_group(group)
         if sum(other.name == group.name for other in groups) > 1:
             raise ConfigError(f"expected groups of different names, got {group.name!r} twice; choose another NAME=RUN")
-    return groups, left_out
+    return groups, warnings
 
 
 def find_runs(folder: Path) -> list[Path]:
@@ -222,7 +225,7 @@ def find_runs(folder: Path) -> list[Path]:
             for run in find_runs(child)
         ]
     if not runs:
-        content = f"a {kind} run" if kind else "neither" if folder.is_dir() else "no folder"
+        content = f"{run_folder.with_article(kind)} run" if kind else "neither" if folder.is_dir() else "no folder"
         raise ConfigError(f"{folder}: expected a training, or a folder with trainings, got {content}")
     return runs
 
@@ -258,15 +261,18 @@ def _reason_to_leave_out(run: RecordedRun) -> str:
 
 def _check_group(group: RunGroup) -> None:
     """Raise ConfigError if the runs of a group differ in more than their seed, or two have the same seed."""
-    first, *others = group.runs
-    seeds = {first.config.seed: first.path}
-    for run in others:
-        differences = list(_differences(first.settings, run.settings))
+    reference, *runs = group.runs
+    seeds = {reference.config.seed: reference.path}
+    for run in runs:
+        differences = list(_differences(reference.settings, run.settings))
         if differences:
-            name, values = differences[0], [settings.get(differences[0]) for settings in (first.settings, run.settings)]
+            name, values = (
+                differences[0],
+                [settings.get(differences[0]) for settings in (reference.settings, run.settings)],
+            )
             raise ConfigError(
                 f"{group.name}: expected runs that differ only in their seed, got {name} {_text(values[0])} in "
-                f"{first.path} and {_text(values[1])} in {run.path}; name them apart"
+                f"{reference.path} and {_text(values[1])} in {run.path}; name them apart"
             )
         if path := seeds.get(run.config.seed):
             raise ConfigError(

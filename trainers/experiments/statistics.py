@@ -49,8 +49,13 @@ def resampled(scores: Scores, resamples: int = RESAMPLES, seed: int = 0) -> list
     return [task[rng.integers(len(task), size=(resamples, len(task)))] for task in scores.values()]
 
 
-def interval(samples: np.ndarray) -> tuple[Any, Any]:
-    """Return the percentiles 2.5 and 97.5 of samples (R, ...) over the resamples."""
+def interval(samples: np.ndarray, *scores: Scores) -> tuple[Any, Any]:
+    """Return the percentiles 2.5 and 97.5 of samples (R, ...) over the resamples.
+
+    They are NaN if every task of the scores has one run only: resamples of one run do not differ.
+    """
+    if all(len(task) < 2 for algorithm in scores for task in algorithm.values()):
+        samples = np.full_like(samples, math.nan, dtype=float)
     low, high = np.percentile(samples, [2.5, 97.5], axis=0)
     return low, high
 
@@ -58,13 +63,8 @@ def interval(samples: np.ndarray) -> tuple[Any, Any]:
 def estimate(
     measure: Callable[[Sequence[np.ndarray]], np.ndarray], scores: Scores, resamples: int = RESAMPLES
 ) -> tuple[float, float, float]:
-    """Return a measure such as `interquartile_mean` of scores, and the ends of its interval.
-
-    The ends are NaN if every task has one run only.
-    """
-    if all(len(task) < 2 for task in scores.values()):
-        return float(measure(list(scores.values()))), math.nan, math.nan
-    low, high = interval(measure(resampled(scores, resamples)))
+    """Return a measure such as `interquartile_mean` of scores, and the ends of its interval."""
+    low, high = interval(measure(resampled(scores, resamples)), scores)
     return float(measure(list(scores.values()))), float(low), float(high)
 
 
@@ -91,7 +91,7 @@ def performance_profile(scores: Scores, thresholds: np.ndarray) -> tuple[np.ndar
     def shares(tasks: Sequence[np.ndarray]) -> np.ndarray:
         return np.mean([(task[..., None] > thresholds).mean(-2) for task in tasks], axis=0)
 
-    low, high = interval(shares(resampled(scores)))
+    low, high = interval(shares(resampled(scores)), scores)
     return shares(list(scores.values())), low, high
 
 
@@ -107,7 +107,7 @@ def improvement(first: Scores, second: Scores, resamples: int = RESAMPLES) -> tu
         pairs = [(x[..., :, None], y[..., None, :]) for x, y in zip(a, b, strict=True)]
         return np.mean([((x > y) + 0.5 * (x == y)).mean((-2, -1)) for x, y in pairs], axis=0)
 
-    low, high = interval(share(resampled(first, resamples, 0), resampled(second, resamples, 1)))
+    low, high = interval(share(resampled(first, resamples, 0), resampled(second, resamples, 1)), first, second)
     return float(share(list(first.values()), list(second.values()))), float(low), float(high)
 
 

@@ -122,7 +122,9 @@ def plot_curves(csv_path: Path, png_path: Path, env_id: str = "") -> Path | None
             axes.legend(fontsize=7)
     num_seeds = rows[0].get(NUM_SEEDS)
     figure.supxlabel(
-        "environment steps" + (f"; mean over {num_seeds} seeds and its 95 % interval" if num_seeds else ""), fontsize=9
+        "environment steps"
+        + (f"; mean over {num_seeds} seeds and its 95 % interval" if int(num_seeds or 1) > 1 else ""),
+        fontsize=9,
     )
     save_figure(figure, png_path, dpi=110)
     return png_path

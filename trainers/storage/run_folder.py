@@ -49,17 +49,17 @@ def check_kind(path: Path, kind: str) -> None:
         run = folder.parent
         if folder.name == checkpoint.FOLDER and all((run / name).exists() for name in ("metrics.csv", "config.json")):
             raise ConfigError(
-                f"{path}: {_with_article(kind)} run needs a folder of its own, this one is among the checkpoints of "
+                f"{path}: {with_article(kind)} run needs a folder of its own, this one is among the checkpoints of "
                 f"{run}; choose another"
             )
     if not _holds(path, kind) and (other := run_kind(path)):
         raise ConfigError(
-            f"{path}: {_with_article(kind)} run needs a folder of its own, this one holds {_with_article(other)} run; "
+            f"{path}: {with_article(kind)} run needs a folder of its own, this one holds {with_article(other)} run; "
             "choose another"
         )
 
 
-def _with_article(kind: str) -> str:
+def with_article(kind: str) -> str:
     return f"{'an' if kind[0] in 'aeiou' else 'a'} {kind}"
 
 
@@ -193,8 +193,8 @@ def seed_runs(path: Path) -> list[Path]:
     return runs
 
 
-def best_seed(path: Path) -> tuple[Path, str]:
-    """Return the run of several seeds whose last checkpoint has the highest score, and why it was chosen.
+def runs_to_play(path: Path) -> list[Path]:
+    """Return the runs in a folder of several seeds that have a checkpoint, in the order of the seeds.
 
     Raises:
         CheckpointError: There is no checkpoint.
@@ -202,6 +202,16 @@ def best_seed(path: Path) -> tuple[Path, str]:
     runs = [run for run in seed_runs(path) if checkpoint.every(run / checkpoint.FOLDER)]
     if not runs:
         raise CheckpointError(f"{path}: expected checkpoints of several seeds, got none; continue the training")
+    return runs
+
+
+def best_seed(path: Path) -> tuple[Path, str]:
+    """Return the run of several seeds whose last checkpoint has the highest score, and why it was chosen.
+
+    Raises:
+        CheckpointError: There is no checkpoint.
+    """
+    runs = runs_to_play(path)
     scores = {run: checkpoint.read_manifest(checkpoint.find(run)).score for run in runs}
     evaluated = {run: score for run, score in scores.items() if score is not None}
     if not evaluated:

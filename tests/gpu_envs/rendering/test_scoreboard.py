@@ -64,7 +64,7 @@ def test_other_games_have_no_winner():
 def test_lines_are_above_the_frames():
     _, board = board_of()
     frames = np.full((3, 200, 200, 3), 7, np.uint8)
-    framed = board.above(frames)
+    framed = board.add_lines(frames)
     height = 2 * board.line_height
     assert framed.shape == (3, 200 + height, 200, 3)
     assert (framed[:, height:] == 7).all()

@@ -36,7 +36,7 @@ def table(out):
 def compare(tmp_path, *words):
     pytest.importorskip("pandas")
     pytest.importorskip("matplotlib")
-    assert compare_command([*words, "--out", str(tmp_path / "report")]) == 0
+    assert compare_command([*words, "--output", str(tmp_path / "report")]) == 0
     return table(tmp_path / "report")
 
 
@@ -78,17 +78,17 @@ def test_groups_may_have_names_and_other_columns_are_compared(tmp_path, capsys):
     assert "return per agent" in (tmp_path / "report" / "curves.svg").read_text()
 
 
-def test_unfinished_runs_are_left_out_with_a_line(tmp_path, capsys):
+def test_warnings_name_unfinished_runs_and_those_that_have_ended_early(tmp_path, capsys):
     record(tmp_path / "runs" / "whole", 3.0)
     record(tmp_path / "runs" / "half", 2.0, 1, steps=150)
     record(tmp_path / "runs" / "short", 1.0, 2, steps=150, max_seconds=5.0)  # its time was up
     rows = compare(tmp_path, str(tmp_path / "runs"))
     assert {name: row["runs"] for name, row in rows.items()} == {"max_seconds=5.0": "1", "max_seconds=default": "1"}
-    (line,) = capsys.readouterr().err.splitlines()
-    half = tmp_path / "runs" / "half"
-    assert line == (
-        f"gpu-envs: warning: {half}: left out, it has 150 of 300 steps; continue it with gpu-envs train --resume {half}"
-    )
+    half, short = tmp_path / "runs" / "half", tmp_path / "runs" / "short"
+    assert capsys.readouterr().err.splitlines() == [
+        f"gpu-envs: warning: {half}: left out, it has 150 of 300 steps; continue it with gpu-envs train --resume {half}",
+        f"gpu-envs: warning: {short}: it has 150 of 300 steps; compared as a run that has ended early by its settings",
+    ]
 
 
 def test_wrong_runs_are_refused_in_one_line(tmp_path):
@@ -115,8 +115,8 @@ def test_wrong_runs_are_refused_in_one_line(tmp_path):
     }
     for words, message in wrong.items():
         with pytest.raises(ConfigError) as error:
-            compare_command([*words, "--out", str(tmp_path / "report")])
+            compare_command([*words, "--output", str(tmp_path / "report")])
         assert message in str(error.value), words
         assert "\n" not in str(error.value)
     with pytest.raises(ConfigError, match="expected a folder for tables and figures, got a training run"):
-        compare_command([a, "--out", a])
+        compare_command([a, "--output", a])
