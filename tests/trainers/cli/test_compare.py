@@ -86,7 +86,8 @@ def test_warnings_name_unfinished_runs_and_those_that_have_ended_early(tmp_path,
     assert {name: row["runs"] for name, row in rows.items()} == {"max_seconds=5.0": "1", "max_seconds=default": "1"}
     half, short = tmp_path / "runs" / "half", tmp_path / "runs" / "short"
     assert capsys.readouterr().err.splitlines() == [
-        f"gpu-envs: warning: {half}: left out, it has 150 of 300 steps; continue it with gpu-envs train --resume {half}",
+        f"gpu-envs: warning: {half}: left out, it has 150 of 300 steps; "
+        f"continue it with gpu-envs train --resume {half}",
         f"gpu-envs: warning: {short}: it has 150 of 300 steps; compared as a run that has ended early by its settings",
     ]
 
