@@ -14,7 +14,6 @@ from gpu_envs.utils.settings import setting
 from warp_kernels.physics2d.bodies import Physics
 from warp_kernels.vmas import give_way
 
-action_names = scenario.action_names
 VIEW = 2.7
 """Half the side of a frame [m]."""
 
@@ -89,6 +88,13 @@ def draw(core: WorldView, envs: torch.Tensor) -> Scene:
     color, physics = distinct_colors(2).to(core.device), physics_of(core.config)
     colors = {rows.body.name: DARK for rows in physics.rows} | {"agent": color, "goal": color}
     return scene(core, envs, physics, colors, ("goal",), view=VIEW)
+
+
+def action_names(config: Config, row: int) -> list[str]:
+    """Return the names of discrete actions, or of the components of continuous ones."""
+    names = scenario.action_names(config, row)
+    quantity = "velocity" if config.use_velocity_controller else "force"
+    return [name.replace("throttle", quantity) for name in names]
 
 
 def observation_blocks(config: Config, row: int) -> list[ObservationBlock]:
