@@ -17,7 +17,7 @@ from gpu_envs.utils.settings import setting
 from league.cli.watch import PageOptions, serve_page
 from trainers.base.random_streams import SEEDS
 from trainers.cli.options import check_id
-from trainers.cli.render import OWN
+from trainers.cli.render import CORE_OPTIONS
 from trainers.config.train_config import TrainConfig, make_train_core
 from trainers.evaluation.policy_evaluation import by_member, trained_policies
 from trainers.models.policy_set import Players
@@ -57,7 +57,7 @@ def play_command(argv: list[str]) -> int:
 
 def _load(args: PlayOptions) -> tuple[Core, Players, str]:
     """Return a world, the policies of its agents, and the policies in words."""
-    settings = parse_pairs(args.env_arg, options={name: f"--{name.replace('_', '-')}" for name in OWN})
+    settings = parse_pairs(args.env_arg, options={name: f"--{name.replace('_', '-')}" for name in CORE_OPTIONS})
     path = Path(args.opponents)
     if args.opponents == RANDOM:
         core = make_core(args.env_id, 1, "cpu", seed=args.seed, autoreset="disabled", **settings)
