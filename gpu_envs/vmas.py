@@ -219,7 +219,7 @@ class VMASEnvironment:
         return [self._seed]
 
     def get_random_action(self, agent: VMASAgent) -> torch.Tensor:
-        """Return a random action of an agent in all worlds; :meth:`get_random_actions` samples all agents at once."""
+        """Return a random action of an agent in all worlds, (E, K); :meth:`get_random_actions` samples all agents."""
         return self.get_random_actions()[self.agents.index(agent)]
 
     def get_random_actions(self) -> list[torch.Tensor]:

@@ -160,7 +160,7 @@ def test_single_agents_of_several_groups_are_listed_by_name():
 def test_every_command_shows_its_help():
     """The site replaces a block of the page with the output of its command."""
     page = (ROOT / "docs" / "guides" / "command_line.md").read_text(encoding="utf-8")
-    command_lines = re.findall(r"^```\{help\}\ngpu-envs (.+) --help\n```$", page, re.MULTILINE)
+    command_lines = re.findall(r"^```\{help\}\ngpu-envs (.+) --help(?:-all)?\n```$", page, re.MULTILINE)
     assert {words.split()[0] for words in command_lines} == set(commands.commands())
     for words in command_lines:
         assert f"usage: gpu-envs {words} " in commands.help_text(*words.split())

@@ -60,6 +60,7 @@ def check_kind(path: Path, kind: str) -> None:
 
 
 def with_article(kind: str) -> str:
+    """Return a kind of runs after "a" or "an"."""
     return f"{'an' if kind[0] in 'aeiou' else 'a'} {kind}"
 
 

@@ -25,7 +25,7 @@ def test_roles_of_a_report_have_their_colors():
 
 def test_groups_of_a_training_have_their_colors(tmp_path, monkeypatch):
     (tmp_path / "metrics.csv").write_text(
-        "iteration,env_steps,agent/return,adversary/return,eval/adversary/return\n1,10,1,2,3\n2,20,1,2,3\n"
+        "iteration,env_steps,agent/return,adversary/return,eval/adversary/return\n1,10,1,2,3\n2,20,2,3,4\n"
     )
     drawn, plot = {}, Axes.plot
 

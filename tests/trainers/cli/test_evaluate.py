@@ -148,7 +148,8 @@ def seeds_of(run, folder):
     return folder
 
 
-def test_several_seeds_have_a_row_each_and_a_mean(run, tmp_path, capsys):
+def test_several_seeds_have_a_row_each_and_a_mean(run, tmp_path, capsys, monkeypatch):
+    monkeypatch.setenv("COLUMNS", "140")  # a row per matchup
     file = tmp_path / "table.json"
     assert eval_command([str(seeds_of(run, tmp_path / "seeds")), "--episodes", "4", "--output", str(file)]) == 0
     lines = capsys.readouterr().out.splitlines()
@@ -171,7 +172,8 @@ def test_several_seeds_have_a_row_each_and_a_mean(run, tmp_path, capsys):
     assert mean["half"] == pytest.approx(12.7062 * abs(returns[0] - returns[1]) / 2)  # Student's t, one degree
 
 
-def test_one_seed_has_no_mean(run, tmp_path, capsys):
+def test_one_seed_has_no_mean(run, tmp_path, capsys, monkeypatch):
+    monkeypatch.setenv("COLUMNS", "140")  # a row per matchup
     folder = seeds_of(run, tmp_path / "seeds")
     shutil.rmtree(folder / "seed-1")
     assert eval_command([str(folder), "--episodes", "4"]) == 0
