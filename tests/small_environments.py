@@ -41,6 +41,7 @@ SMALL = {id: {} for id in list_envs()} | {
     "VMASWheel-v0": {"max_steps": 7, "n_agents": 2},
     # grids
     "CoinGame-v0": {"num_inner_steps": 3, "num_outer_steps": 3},
+    "Connector-v0": {"grid_size": 4, "num_agents": 3, "max_episode_steps": 7},
     "LevelBasedForaging-v0": {
         "players": 3,
         "field_size": (4, 5),
@@ -205,6 +206,7 @@ SPECIAL = (
     ("TagGridworld-v0", {"use_full_observation": False}),
     ("VMASNavigation-v0", {"collisions": False, "observe_all_goals": True, "continuous_actions": False}),
     ("CoinGame-v0", {"cnn": True, "egocentric": True, "shared_rewards": True}),
+    ("Connector-v0", {"generator": "uniform", "shared_rewards": True, "cnn": True}),
     ("LevelBasedForaging-v0", {"grid_observation": True}),
     ("LevelBasedForaging-v0", {"action_mask": False, "time_limit": "termination", "observe_agent_levels": False}),
     ("RobotWarehouse-v0", {"msg_bits": 0, "time_limit": "termination", "reward_type": "global"}),

@@ -10,8 +10,7 @@ from unittest import mock
 import jax
 import jax.numpy as jnp
 import jaxmarl
-import numpy as np
-from parity.jaxmarl_replay import TRACES, played, write
+from libraries import jax_steps
 
 KEY = jax.random.PRNGKey(0)
 
@@ -20,12 +19,6 @@ def with_draws(step, draws):
     """Return the result of ``step()``, in which JaxMARL draws these integers one after another."""
     with mock.patch.object(jax.random, "randint", side_effect=draws):
         return step()
-
-
-def jitted(function):
-    """Return a function that takes a batch of states in NumPy and returns NumPy."""
-    compiled = jax.jit(jax.vmap(function))
-    return lambda *arguments: jax.tree.map(np.asarray, compiled(*arguments))
 
 
 def switch_riddle(settings):
@@ -48,7 +41,7 @@ def switch_riddle(settings):
             "been": new.has_been,
         }
 
-    batch = jitted(step_world)
+    batch = jax_steps.jitted(step_world)
     return lambda previous, after, action: batch(previous, after["room"], action)
 
 
@@ -93,7 +86,7 @@ def coin_game(settings):
             "convention_own": jnp.stack([new.coop1, new.coop2]),
         }
 
-    return jitted(step_world)
+    return jax_steps.jitted(step_world)
 
 
 ORIGINALS = {"SwitchRiddle-v0": switch_riddle, "CoinGame-v0": coin_game}
@@ -120,34 +113,12 @@ def random_settings(env_id, rng):
 
 def compare(env_id, settings, num_envs, steps, seed):
     """Step worlds at random, and JaxMARL from the same states; return the transitions and counts of cases."""
-    original = ORIGINALS[env_id](settings)
-    story, tally = [], {"steps": 0, "done": 0, "rewarded": 0, "lost": 0}
-    for previous, action, after in played(env_id, settings, num_envs, steps, seed):
-        results = original(previous, after, action)
-        active = after["valid"].any(1)
-        for name, values in results.items():
-            mine, values = after[name], values.astype(after[name].dtype)
-            np.testing.assert_array_equal(mine[active], values[active], err_msg=f"{name} {settings}")
-        tally["steps"] += int(active.sum())
-        tally["done"] += int(after["done"][active].all(1).sum())
-        tally["rewarded"] += int((results["reward"][active] > 0).any(1).sum())
-        tally["lost"] += int((results["reward"][active] < 0).any(1).sum())
-        story.append((previous, action, {**results, "valid": after["valid"]}))
-    return story, tally
+    return jax_steps.compare(ORIGINALS[env_id](settings), env_id, settings, num_envs, steps, seed)
 
 
 def record_all(folder=None):
     """Write the traces of the quick tests; return their paths."""
-    paths = []
-    for env_id, traces in TRACES.items():
-        stories = [
-            compare(env_id, settings, num_envs, steps, seed)[0]
-            for seed, (settings, num_envs, steps) in enumerate(traces)
-        ]
-        path = write(env_id, stories, folder)
-        print(f"{path}: {path.stat().st_size} bytes")
-        paths.append(path)
-    return paths
+    return [jax_steps.record(env_id, original, folder) for env_id, original in ORIGINALS.items()]
 
 
 if __name__ == "__main__":

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 from libraries import jaxmarl_oracle as oracle
 from libraries.oracle_checks import assert_recorded
-from parity.jaxmarl_replay import PATHS
+from parity.jax_replay import PATHS
 
 from gpu_envs.runtime.factory import make_core
 

@@ -7,16 +7,16 @@ import pytest
 import torch
 
 from gpu_envs.runtime.factory import make_core
-from parity import jaxmarl_replay
+from parity import jax_replay
 
 ENV = "SwitchRiddle-v0"
 NOTHING, SWITCH, TELL = range(3)
 
 
 @pytest.mark.variations
-@pytest.mark.parametrize("index", range(len(jaxmarl_replay.TRACES[ENV])))
+@pytest.mark.parametrize("index", range(len(jax_replay.TRACES[ENV])))
 def test_recorded_steps_equal_the_original(index):
-    rewards = jaxmarl_replay.replay(ENV, index)
+    rewards = jax_replay.replay(ENV, index)
     assert len(rewards) > 250
     assert min((rewards < 0).any(1).sum(), (rewards > 0).any(1).sum()) > 3
 

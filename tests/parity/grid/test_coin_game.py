@@ -5,7 +5,7 @@ import torch
 
 from gpu_envs.errors import ConfigError
 from gpu_envs.runtime.factory import make_core
-from parity import jaxmarl_replay
+from parity import jax_replay
 
 ENV = "CoinGame-v0"
 RIGHT, LEFT, UP, DOWN, STAY = range(5)
@@ -13,9 +13,9 @@ SHORT = {"num_outer_steps": 3, "egocentric": True, "cnn": True}  # the kernels o
 
 
 @pytest.mark.variations(quick=2)
-@pytest.mark.parametrize("index", range(len(jaxmarl_replay.TRACES[ENV])))
+@pytest.mark.parametrize("index", range(len(jax_replay.TRACES[ENV])))
 def test_recorded_steps_equal_the_original(index):
-    rewards = jaxmarl_replay.replay(ENV, index)
+    rewards = jax_replay.replay(ENV, index)
     assert len(rewards) > 500
     assert min((rewards < 0).any(1).sum(), (rewards > 0).any(1).sum()) > 20
 

@@ -1,7 +1,7 @@
-"""Replay of recorded steps of JaxMARL in SwitchRiddle-v0 and CoinGame-v0.
+"""Replay of recorded steps of JaxMARL in SwitchRiddle-v0 and CoinGame-v0, and of Jumanji in Connector-v0.
 
-A trace has JaxMARL's results from states of this library, with the random numbers that follow from these states, so a
-replay draws the same ones.
+A trace has the original's results from states of this library, with the random numbers that follow from these states,
+so a replay draws the same ones.
 """
 
 from pathlib import Path
@@ -13,7 +13,11 @@ from gpu_envs.runtime.factory import make_core
 from parity.traces import read_arrays, select_arrays, write_arrays
 
 HERE = Path(__file__).parent
-PATHS = {"SwitchRiddle-v0": HERE / "games" / "switch_riddle.npz.xz", "CoinGame-v0": HERE / "grid" / "coin_game.npz.xz"}
+PATHS = {
+    "SwitchRiddle-v0": HERE / "games" / "switch_riddle.npz.xz",
+    "CoinGame-v0": HERE / "grid" / "coin_game.npz.xz",
+    "Connector-v0": HERE / "grid" / "connector.npz.xz",
+}
 # Settings, worlds and steps of every trace; the seed is the index.
 TRACES = {
     "SwitchRiddle-v0": (
@@ -29,6 +33,21 @@ TRACES = {
             30,
         ),
     ),
+    "Connector-v0": (
+        ({"grid_size": 6, "num_agents": 6, "max_episode_steps": 12}, 16, 24),
+        (
+            {
+                "grid_size": 4,
+                "num_agents": 5,
+                "generator": "uniform",
+                "connected_reward": 2.0,
+                "timestep_reward": -0.25,
+                "shared_rewards": True,
+            },
+            16,
+            20,
+        ),
+    ),
 }
 
 
@@ -41,16 +60,18 @@ def make(env_id, settings, num_envs, seed):
 
 def snapshot(core):
     """Return the state of all worlds and their clocks in NumPy."""
-    state = {name: values.numpy().copy() for name, values in core.world_state.items()}
     core_state = core.get_state()
+    state = {name: values.numpy().copy() for name, values in core.world_state.items() if f"state.{name}" in core_state}
     return state | {"step": core.elapsed_steps.numpy().copy(), "episode": core_state["io.episode"].numpy().copy()}
 
 
 def results(core, outcome):
     """Return the results of a step in NumPy, with the state after it."""
     obs, reward, terminated, truncated, info = outcome
-    assert not truncated.any()  # the original knows no truncation
-    arrays = {"obs": obs, "reward": reward, "done": terminated, "valid": info["valid"]}
+    arrays = {"obs": obs, "reward": reward, "done": terminated, "truncated": truncated, "valid": info["valid"]}
+    if "path_length" in info:
+        total = info["path_length"].sum(1, keepdim=True)
+        arrays |= {"action_mask": info["action_mask"], "total_length": total.expand(reward.shape)}
     return {name: values.numpy().copy() for name, values in arrays.items()} | snapshot(core)
 
 
