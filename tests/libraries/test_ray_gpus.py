@@ -164,7 +164,7 @@ def test_command_prints_the_gpus_of_each_training_before_the_run(tmp_path, capsy
         train_command([*argv, "--run-dir", str(tmp_path / "run")])
     lines = capsys.readouterr().out.splitlines()
     assert lines[0].startswith("psro on KuhnPoker-v0")
-    assert lines[1:4] == ["2 GPUs on 1 node", "  GPUs each  trainings", "  1            2: player_0, player_1"]
+    assert lines[1:4] == ["2 GPUs on 1 node", "  GPUs each  runs", "  1            2: player_0, player_1"]
 
 
 def test_memory_of_gpus_limits_the_trainings_on_them(monkeypatch):

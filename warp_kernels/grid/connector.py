@@ -21,8 +21,6 @@ HEAD: int = wp.constant(2)
 TARGET: int = wp.constant(3)
 """Value of the cell that agent 0 has to reach."""
 
-STAY: int = wp.constant(0)
-"""Action that stays."""
 UP: int = wp.constant(1)
 """Action to the row above."""
 RIGHT: int = wp.constant(2)
@@ -32,7 +30,14 @@ DOWN: int = wp.constant(3)
 LEFT: int = wp.constant(4)
 """Action to the column on the left."""
 NUM_ACTIONS = 5
-"""Number of actions."""
+"""Number of actions; 0 stays."""
+
+ANYWHERE: int = wp.constant(0)
+"""Places in any empty cell."""
+WITH_EXIT: int = wp.constant(1)
+"""Places in an empty cell with an empty neighbor."""
+BESIDE: int = wp.constant(2)
+"""Places in an empty cell beside another cell."""
 
 LAYERS = 5
 """Layers of an observation: heads, targets, wires, own head, own target."""
@@ -97,17 +102,29 @@ def rules(num_agents: int, side: int) -> Rules:
         return result
 
     @wp.func(inline=True)
-    def can_move(state: State, env: int, agent: int, choice: int):
-        """Return whether a direction leads an agent that is not connected to an empty cell or to its target."""
-        there = value(state, env, _neighbor(state.position[env, agent], choice))
-        return state.connected[env, agent] == 0 and (there == EMPTY or there == TARGET + 3 * agent)
+    def exits(state: State, env: int, cell: wp.vec2i, target: int):
+        """Return the directions that lead from a cell to an empty one, or to one with this value, as bits."""
+        bits = int(0)
+        for choice in range(1, NUM_ACTIONS):
+            there = value(state, env, _neighbor(cell, choice))
+            is_empty = there == EMPTY
+            bits |= wp.where(is_empty or there == target, 1, 0) << choice
+        return bits
+
+    @wp.func(inline=True)
+    def moves(state: State, env: int, agent: int):
+        """Return the actions that move an agent, as bits."""
+        bits = int(0)
+        if state.connected[env, agent] == 0:
+            bits = exits(state, env, state.position[env, agent], TARGET + 3 * agent)
+        return bits
 
     @wp.func(inline=True)
     def aim(params: Params, state: State, io: IO, env: int, agent: int):
         """Write the cell that the agent wants: its own one after an illegal action."""
         choice = int(io.choice[env, agent, 0])
         wanted = state.position[env, agent]
-        if choice != STAY and can_move(state, env, agent, choice):
+        if (moves(state, env, agent) >> choice) & 1 == 1:
             wanted = _neighbor(wanted, choice)
         state.wanted[env, agent] = wanted
 
@@ -153,8 +170,7 @@ def rules(num_agents: int, side: int) -> Rules:
         while agent < num_agents:
             if params.shared_rewards == 1:
                 io.reward[env, agent] = total
-            for choice in range(1, NUM_ACTIONS):
-                done = done and not can_move(state, env, agent, choice)
+            done = done and moves(state, env, agent) == 0
             agent += 1
         if done:
             agent = int(0)
@@ -165,9 +181,9 @@ def rules(num_agents: int, side: int) -> Rules:
     @wp.func(inline=True)
     def legal(params: Params, state: State, io: IO, env: int, agent: int):
         """Allow to stay, and moves to empty cells and to the target."""
-        io.action_mask[env, agent, 0] = True
-        for choice in range(1, NUM_ACTIONS):
-            io.action_mask[env, agent, choice] = can_move(state, env, agent, choice)
+        bits = moves(state, env, agent) | 1
+        for choice in range(NUM_ACTIONS):
+            io.action_mask[env, agent, choice] = (bits >> choice) & 1 == 1
 
     @wp.func(inline=True)
     def observe(params: Params, state: State, io: IO, env: int, agent: int):
@@ -199,34 +215,50 @@ def rules(num_agents: int, side: int) -> Rules:
                 index += 1
 
     @wp.func
-    def is_open(state: State, env: int, cell: wp.vec2i, with_exit: bool):
-        """Return whether a cell is empty, and, if asked, one of its neighbors too."""
+    def is_open(state: State, env: int, cell: wp.vec2i, place: int, start: wp.vec2i):
+        """Return whether a cell is empty, and has an empty neighbor or is beside another cell if asked."""
         result = value(state, env, cell) == EMPTY
-        if result and with_exit:
-            result = bool(False)
-            for choice in range(1, NUM_ACTIONS):
-                result = result or value(state, env, _neighbor(cell, choice)) == EMPTY
+        if result and place == WITH_EXIT:
+            result = exits(state, env, cell, EMPTY) != 0
+        if place == BESIDE:
+            result = result and wp.abs(cell[0] - start[0]) + wp.abs(cell[1] - start[1]) == 1
         return result
 
     @wp.func
-    def random_cell(state: State, env: int, with_exit: bool, word: wp.uint32):
+    def random_cell(state: State, env: int, place: int, start: wp.vec2i, word: wp.uint32):
         """Return a uniform cell among the open ones."""
         count = int(0)
         index = int(0)
         while index < num_cells:
-            count += wp.where(is_open(state, env, wp.vec2i(index // side, index % side), with_exit), 1, 0)
+            count += wp.where(is_open(state, env, wp.vec2i(index // side, index % side), place, start), 1, 0)
             index += 1
         rank = philox.below(word, count)
-        cell = wp.vec2i(-1, -1)
+        result = wp.vec2i(-1, -1)
         index = int(0)
         while index < num_cells and rank >= 0:
-            candidate = wp.vec2i(index // side, index % side)
-            if is_open(state, env, candidate, with_exit):
-                if rank == 0:
-                    cell = candidate
+            cell = wp.vec2i(index // side, index % side)
+            if is_open(state, env, cell, place, start):
+                result = cell
                 rank -= 1
             index += 1
-        return cell
+        return result
+
+    @wp.func
+    def place_pairs(params: Params, state: State, env: int, rng: philox.Stream):
+        """Write the first cell of every agent as its target, and another one as its head, beside it for a walk."""
+        index = int(0)
+        while index < 2 * num_agents:
+            agent = index // 2
+            is_first = index % 2 == 0
+            words = philox.bits(rng, agent, philox.RESET, 0)
+            place = wp.where(params.uniform == 1, ANYWHERE, wp.where(is_first, WITH_EXIT, BESIDE))
+            cell = random_cell(state, env, place, state.target[env, agent], wp.where(is_first, words[0], words[1]))
+            state.grid[env, cell[0], cell[1]] = wp.where(is_first, WIRE, HEAD) + 3 * agent
+            if is_first:
+                state.target[env, agent] = cell
+            else:
+                state.position[env, agent] = cell
+            index += 1
 
     @wp.func
     def logit(params: Params, offset: wp.vec2i, choice: int):
@@ -239,44 +271,26 @@ def rules(num_agents: int, side: int) -> Rules:
         """Write the cell where a random walk goes: directions away from the start are the more probable."""
         cell = state.position[env, agent]
         offset = cell - state.target[env, agent]
+        bits = moves(state, env, agent)
         highest = float(-wp.inf)
         for choice in range(1, NUM_ACTIONS):
-            if can_move(state, env, agent, choice):
+            if (bits >> choice) & 1 == 1:
                 highest = wp.max(highest, logit(params, offset, choice))
         total = float(0.0)
         for choice in range(1, NUM_ACTIONS):
-            if can_move(state, env, agent, choice):
+            if (bits >> choice) & 1 == 1:
                 total += wp.exp(logit(params, offset, choice) - highest)
         threshold = philox.unit(word) * total
         state.wanted[env, agent] = cell
         total = float(0.0)
         for choice in range(1, NUM_ACTIONS):
-            if total <= threshold and can_move(state, env, agent, choice):
+            if total <= threshold and (bits >> choice) & 1 == 1:
                 total += wp.exp(logit(params, offset, choice) - highest)
                 state.wanted[env, agent] = _neighbor(cell, choice)
 
     @wp.func
     def walk_all(params: Params, state: State, env: int, rng: philox.Stream):
-        """Place every agent in two neighboring cells, then let all walk at once until none can or the time is over."""
-        agent = int(0)
-        while agent < num_agents:
-            word = philox.bits(rng, agent, philox.RESET, 0)
-            start = random_cell(state, env, True, word[0])
-            state.grid[env, start[0], start[1]] = WIRE + 3 * agent
-            exits = int(0)
-            for choice in range(1, NUM_ACTIONS):
-                exits += wp.where(value(state, env, _neighbor(start, choice)) == EMPTY, 1, 0)
-            rank = philox.below(word[1], exits)
-            for choice in range(1, NUM_ACTIONS):
-                cell = _neighbor(start, choice)
-                if value(state, env, cell) == EMPTY:
-                    if rank == 0:
-                        state.position[env, agent] = cell
-                    rank -= 1
-            cell = state.position[env, agent]
-            state.grid[env, cell[0], cell[1]] = HEAD + 3 * agent
-            state.target[env, agent] = start
-            agent += 1
+        """Let all agents walk at once until none can or the time is over."""
         steps = int(1)
         walking = bool(True)
         while walking and steps < params.max_walk:
@@ -307,18 +321,14 @@ def rules(num_agents: int, side: int) -> Rules:
         while agent < num_agents:
             state.connected[env, agent] = 0
             agent += 1
+        place_pairs(params, state, env, rng)
         if params.uniform == 0:
             walk_all(params, state, env, rng)
-            clear(state, env)
+        clear(state, env)
         agent = int(0)
         while agent < num_agents:
             head = state.target[env, agent]  # where the walk began
             target = state.position[env, agent]
-            if params.uniform == 1:
-                word = philox.bits(rng, agent, philox.RESET, 0)
-                head = random_cell(state, env, False, word[0])
-                state.grid[env, head[0], head[1]] = HEAD + 3 * agent
-                target = random_cell(state, env, False, word[1])
             state.position[env, agent] = head
             state.target[env, agent] = target
             state.grid[env, head[0], head[1]] = HEAD + 3 * agent
