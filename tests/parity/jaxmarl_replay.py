@@ -48,6 +48,13 @@ CROWD = {
     "time_limit": "termination",
 }
 """Four agents in one room, and an ingredient that no agent can take."""
+TINY = CROWD | {
+    "layout_grid": ("WP0PW", "LAA R", "WB1XW"),
+    "agent_view_size": 1,
+    "negative_rewards": True,
+    "op_ingredient_permutations": (0, 1),
+}
+"""Three cells, beside which everything is."""
 # Settings, worlds and steps of every trace; the seed is the index.
 TRACES = {
     "SwitchRiddle-v0": (
@@ -66,6 +73,8 @@ TRACES = {
     "OvercookedV2-v0": (
         (CROWD, 8, 24),
         *((kitchen_settings(index, layout), 8, 16) for index, layout in enumerate(LAYOUTS)),
+        (TINY, 24, 24),
+        (TINY | {"start_cooking_interaction": True}, 24, 24),
     ),
 }
 COMPACT = ("OvercookedV2-v0",)
