@@ -71,6 +71,17 @@ SMALL = {id: {} for id in list_envs()} | {
         "reward_shaping_factor": 0.5,
         "rnd_obj_prob_thresh": 0.4,
     },
+    "OvercookedV2-v0": {
+        "layout_grid": ("WPWLW", "0A A1", "WBRXW"),
+        "max_steps": 9,
+        "agent_view_size": 1,
+        "pot_cook_time": 2,
+        "random_reset": True,
+        "negative_rewards": True,
+        "sample_recipe_on_delivery": True,
+        "reward_shaping_factor": 0.5,
+        "op_ingredient_permutations": (0, 1),
+    },
     # economies
     "GatherTradeBuild-v0": {
         "env_layout": (" W S ", "S@ W ", "  WS ", "WS @S", " W   "),
@@ -212,6 +223,7 @@ SPECIAL = (
     ("RobotWarehouse-v0", {"msg_bits": 0, "time_limit": "termination", "reward_type": "global"}),
     ("RobotWarehouse-v0", {"observation_type": "image_dict", "image_observation_layers": ("requests", "agent_load")}),
     ("Overcooked-v0", {"random_start_pos": True, "channels_first": True}),
+    ("OvercookedV2-v0", {"agent_view_size": None, "channels_first": True, "indicate_successful_delivery": True}),
     ("OneStepEconomy-v0", {"agent_reward_type": "isoelastic_coin_minus_labor", "mask_first_step": False}),
     ("OneStepEconomy-v0", {"disable_taxes": True, "planner_reward_type": "inv_income_weighted_utility"}),
     ("OneStepEconomy-v0", {"tax_model": "saez", "period": 1, "pareto_weight_type": "uniform"}),

@@ -14,7 +14,7 @@ import shutil
 import subprocess
 import sys
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
@@ -38,6 +38,8 @@ _MPE = "--learner.rollout-length 25 --learner.learning-rate 3e-3 --learner.gamma
 _WORKERS = "--env-arg tax_model=us-federal-single-filer-2018-scaled --anneal energy_cost=[0,0.21,600000]"
 """The training of benchmarks/experiments/economy.yaml with the federal taxes."""
 
+_KITCHEN = {"layout": "grounded_coord_simple", "agent_view_size": 2, "random_reset": True}
+
 
 @dataclass(frozen=True)
 class MovingPicture:
@@ -49,6 +51,8 @@ class MovingPicture:
     """The scripted policy of the environment plays."""
     train: str = ""
     """Options of ``gpu-envs train`` that make the policies."""
+    env: dict[str, Any] = field(default_factory=dict)
+    """Settings of the environment for random play."""
     frames: int = 48
     every: int = 1
     """Steps between two frames."""
@@ -87,6 +91,7 @@ SHOWS = {
     "grid/level_based_foraging": MovingPicture(zoo="foraging-ippo"),
     "grid/robot_warehouse": MovingPicture(zoo="warehouse-ippo", every=2),
     "kitchen/overcooked": MovingPicture(zoo="overcooked-ippo", every=2, trails=0),
+    "kitchen/overcooked_v2": MovingPicture(env=_KITCHEN, frames=20, trails=0, colors=64),
     "smax/smax": MovingPicture(zoo="smax-mappo", trails=0),
     "economy/gather_trade_build": MovingPicture(train=_WORKERS, frames=45, every=20, side=336),
     "economy/one_step": MovingPicture(zoo="one-step-economy-ppo", frames=12),
@@ -164,7 +169,7 @@ def film(page: str, id: str, count: int | None = None) -> tuple[Iterator[np.ndar
         core = make_core(id, 1, "cpu", seed=show.seed, autoreset="next_step")
         act = scripted(core)
     elif checkpoint is None:
-        core = make_core(id, 1, "cpu", seed=show.seed, autoreset="next_step")
+        core = make_core(id, 1, "cpu", seed=show.seed, autoreset="next_step", **show.env)
         act = lambda *_: core.sample_actions()  # noqa: E731
     else:
         play = load_play(checkpoint, {}, 1, "cpu", show.seed)

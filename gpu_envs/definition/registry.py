@@ -282,6 +282,7 @@ _ORIGINAL_IDS: dict[str, tuple[str, str]] = {
     "LevelBasedForaging-v0": (r"Foraging-.+-v3", r"(lbf|lbforaging|foraging)\b.*"),
     "RobotWarehouse-v0": (r"rware-.+-v2", r"(rware|warehouse)\b.*"),
     "Hanabi-v0": (r"Hanabi-(Full(-CardKnowledge|-Minimal)?|Small|Very-Small)", r"(hle|hanabi|hanabi_v\d+)(-.*)?"),
+    "OvercookedV2-v0": ("", r"overcooked[-_]?v2"),
     "Overcooked-v0": ("", r"(overcooked|overcooked_ai)(-.*)?"),
 }
 """Patterns of the ids in the original packages, by the id here: of those that ``original_settings`` of its module

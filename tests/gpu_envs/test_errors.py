@@ -46,6 +46,7 @@ def test_unknown_id_of_an_original_names_the_settings_here(name):
         ("HLE", "Hanabi-v0"),
         ("hanabi_v5", "Hanabi-v0"),
         ("overcooked_ai", "Overcooked-v0"),
+        ("overcooked_v2", "OvercookedV2-v0"),
     ],
 )
 def test_name_of_an_original_names_the_environment_here(name, env_id):

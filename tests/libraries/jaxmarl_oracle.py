@@ -1,4 +1,4 @@
-"""Steps of JaxMARL 0.2.0 from the states of SwitchRiddle-v0 and CoinGame-v0, with the random numbers of the latter.
+"""Steps of JaxMARL 0.2.0 from states of SwitchRiddle-v0, CoinGame-v0 and OvercookedV2-v0, with their random numbers.
 
 The recorded traces of the quick tests are made by this module:
 
@@ -10,7 +10,14 @@ from unittest import mock
 import jax
 import jax.numpy as jnp
 import jaxmarl
+from jaxmarl.environments.overcooked_v2 import Layout, OvercookedV2
+from jaxmarl.environments.overcooked_v2.common import Agent, Position
+from jaxmarl.environments.overcooked_v2.overcooked import State
 from libraries import jax_steps
+from parity.jax_replay import kitchen_settings
+
+from gpu_envs.envs.kitchen.overcooked_v2 import Config
+from gpu_envs.envs.kitchen.overcooked_v2.layouts import LAYOUTS
 
 KEY = jax.random.PRNGKey(0)
 
@@ -89,7 +96,73 @@ def coin_game(settings):
     return jax_steps.jitted(step_world)
 
 
-ORIGINALS = {"SwitchRiddle-v0": switch_riddle, "CoinGame-v0": coin_game}
+OURS = ("layout_grid", "possible_recipes", "reward_shaping_factor", "time_limit", "channels_first")
+"""Settings of OvercookedV2-v0 that are no arguments of JaxMARL's class."""
+
+
+def make_overcooked_v2(settings):
+    """Return JaxMARL's environment with these settings of OvercookedV2-v0."""
+    options = {name: value for name, value in settings.items() if name not in OURS}
+    if "layout_grid" in settings:
+        recipes = settings.get("possible_recipes")
+        recipes = recipes and [list(recipe) for recipe in recipes]
+        options["layout"] = Layout.from_string("\n".join(settings["layout_grid"]), recipes)
+    if "op_ingredient_permutations" in options:
+        options["op_ingredient_permutations"] = list(options["op_ingredient_permutations"])
+    return OvercookedV2(**options)
+
+
+def overcooked_v2(settings):
+    """Return ``f(previous, after, action) -> results`` of a batch of OvercookedV2."""
+    env, kitchen = make_overcooked_v2(settings), Config(**settings).kitchen
+    surfaces = jnp.array([*kitchen.pots, *kitchen.counters])
+    timers = jnp.array([*kitchen.pots, *kitchen.buttons])
+    static = jnp.asarray(env.layout.static_objects, jnp.int32)
+    recipes = jnp.stack([jnp.sum(4 << 2 * recipe) for recipe in env.possible_recipes])
+    width, cells = kitchen.width, len(kitchen.kinds)
+
+    def step_world(previous, recipe, action):
+        place = previous["place"]
+        layers = jnp.zeros((cells, 3), jnp.int32).at[:, 0].set(static.ravel())
+        layers = layers.at[surfaces, 1].set(previous["item"]).at[timers, 2].set(previous["timer"])
+        position = Position(x=place % width, y=place // width)
+        state = State(
+            agents=Agent(pos=position, dir=previous["facing"], inventory=previous["held"]),
+            grid=layers.reshape(*static.shape, 3),
+            recipe=previous["recipe"],
+            new_correct_delivery=previous["correct"] == 1,
+            ingredient_permutations=previous["permutation"] if env.op_ingredient_permutations else None,
+            step=previous["step"],
+            done=jnp.array(False),
+        )
+        actions = dict(zip(env.agents, action, strict=True))
+        drawn = jnp.argmax(recipes == recipe)
+        obs, new, reward, done, info = with_draws(lambda: env.step_env(KEY, state, actions), [drawn])
+        shaped = jnp.stack([info["shaped_reward"][agent] for agent in env.agents])
+        grid = new.grid.reshape(cells, 3)
+        observations = [obs[agent] for agent in env.agents]
+        if settings.get("channels_first"):
+            observations = [jnp.moveaxis(observation, -1, 0) for observation in observations]
+        return {
+            "obs": jnp.stack([observation.ravel() for observation in observations]),
+            "reward": jnp.stack([reward[agent] for agent in env.agents])
+            + settings.get("reward_shaping_factor", 0.0) * shaped,
+            "done": jnp.stack([done[agent] for agent in env.agents]),
+            "shaped": shaped,
+            "place": new.agents.pos.y * width + new.agents.pos.x,
+            "facing": new.agents.dir,
+            "held": new.agents.inventory,
+            "item": grid[surfaces, 1],
+            "timer": grid[timers, 2],
+            "recipe": new.recipe,
+            "correct": new.new_correct_delivery,
+        }
+
+    batch = jax_steps.jitted(step_world)
+    return lambda previous, after, action: batch(previous, after["recipe"], action)
+
+
+ORIGINALS = {"SwitchRiddle-v0": switch_riddle, "CoinGame-v0": coin_game, "OvercookedV2-v0": overcooked_v2}
 
 
 def random_settings(env_id, rng):
@@ -100,6 +173,14 @@ def random_settings(env_id, rng):
             "initial_bulb_state": bool(rng.random() < 0.5),
             "reward_all_die": -float(rng.integers(1, 5)),
             "reward_all_live": float(rng.integers(1, 5)) / 2,
+        }
+    if env_id == "OvercookedV2-v0":
+        layout = str(rng.choice([name for name, (text, *_) in LAYOUTS.items() if "1" in text]))
+        return kitchen_settings(int(rng.integers(12)), layout) | {
+            "agent_view_size": int(rng.integers(1, 5)),
+            "channels_first": bool(rng.random() < 0.5),
+            "negative_rewards": True,
+            "max_steps": int(rng.integers(8, 40)),
         }
     return {
         "num_inner_steps": int(rng.integers(1, 12)),

@@ -1,4 +1,4 @@
-"""SwitchRiddle-v0 and CoinGame-v0 against JaxMARL 0.2.0, step by step."""
+"""SwitchRiddle-v0, CoinGame-v0 and OvercookedV2-v0 against JaxMARL 0.2.0, step by step."""
 
 import jax
 import jaxmarl
@@ -11,7 +11,7 @@ from parity.jax_replay import PATHS
 from gpu_envs.runtime.factory import make_core
 
 SETTINGS = 6
-WORLDS = {"SwitchRiddle-v0": 600, "CoinGame-v0": 160}  # random prisoners tell early
+WORLDS = {"SwitchRiddle-v0": 600, "CoinGame-v0": 160, "OvercookedV2-v0": 160}  # random prisoners tell early
 
 
 @pytest.mark.parametrize("env_id", oracle.ORIGINALS)

@@ -1,4 +1,4 @@
-"""Overcooked-v0 with its old dynamics against Overcooked of JaxMARL 0.2.0, step by step.
+"""Overcooked-v0 with its old dynamics against Overcooked of JaxMARL 0.2.0, step by step; kitchens of OvercookedV2-v0.
 
 The package overcooked_ai 1.1.0 has no old dynamics, so JaxMARL's is the oracle that was written elsewhere. Its
 observations differ in one layer: a counter is none while something lies on it. If both players interact, the second
@@ -16,8 +16,11 @@ import torch
 from flax.core.frozen_dict import FrozenDict
 from jaxmarl.environments.overcooked.common import DIR_TO_VEC, OBJECT_TO_INDEX
 from jaxmarl.environments.overcooked.overcooked import POT_EMPTY_STATUS, Overcooked
+from jaxmarl.environments.overcooked_v2 import OvercookedV2, overcooked_v2_layouts
+from libraries.oracle_checks import assert_equally_frequent
 
 from gpu_envs.envs.kitchen.overcooked.layouts import LAYOUTS
+from gpu_envs.envs.kitchen.overcooked_v2.layouts import LAYOUTS as LAYOUTS_V2
 from gpu_envs.runtime.factory import make_core
 
 WORLDS, ROUNDS, STEPS, INTERACT = 128, 4, 100, 5
@@ -102,3 +105,49 @@ def test_steps_with_old_dynamics_equal_those_of_jaxmarl(name):
     assert total["ends"] == ROUNDS * WORLDS
     names = ("shaped rewards", "pots that start", "soups taken", "soups served")
     assert min(total[name] for name in names) >= 5, total
+
+
+KINDS = {0: 0, 1: 1, 4: 2, 5: 3, 6: 4, 7: 5, 9: 6} | {10 + kind: 7 + kind for kind in range(10)}
+"""Terrain of OvercookedV2-v0 by JaxMARL's."""
+
+
+@pytest.mark.parametrize("name", LAYOUTS_V2)
+def test_kitchens_and_recipes_of_v2_are_those_of_jaxmarl(name):
+    assert list(LAYOUTS_V2) == list(overcooked_v2_layouts)
+    theirs = OvercookedV2(layout=name, agent_view_size=2)
+    core = make_core("OvercookedV2-v0", 1, "cpu", layout=name, agent_view_size=2)
+    kitchen, layout = core.config.kitchen, theirs.layout
+    assert [divmod(cell, kitchen.width)[::-1] for cell in kitchen.starts] == layout.agent_positions
+    assert kitchen.kinds.tolist() == [KINDS[kind] for kind in layout.static_objects.ravel().tolist()]
+    assert sorted(core.config.recipes) == sorted(tuple(recipe) for recipe in layout.possible_recipes)
+    assert core.observation_spaces["agent_0"].shape == (np.prod(theirs.observation_space("agent_0").shape),)
+    assert core.definition.max_episode_steps == theirs.max_steps
+    assert list(core.possible_agents) == theirs.agents
+
+
+@pytest.mark.parametrize("starts", [{"random_reset": True}, {"random_agent_positions": True},
+                                    {"random_reset": True, "start_cooking_interaction": True}])  # fmt: skip
+def test_starts_of_v2_are_distributed_as_in_jaxmarl(starts):
+    """Chi-square of all parts of 4,000 starts of JaxMARL."""
+    settings = {"layout": "two_rooms_both", **starts}
+    env = OvercookedV2(**settings, op_ingredient_permutations=[0, 1])
+    theirs = jax.jit(jax.vmap(lambda key: env.reset(key)[1]))(jax.random.split(jax.random.PRNGKey(0), 4000))
+    core = make_core("OvercookedV2-v0", 40_000, "cpu", seed=0, **settings, op_ingredient_permutations=(0, 1))
+    core.reset()
+    kitchen, state = core.config.kitchen, {name: values.numpy() for name, values in core.world_state.items()}
+    grid = np.asarray(theirs.grid).reshape(4000, -1, 3)
+    place = np.asarray(theirs.agents.pos.y * kitchen.width + theirs.agents.pos.x)
+    weights = 3 ** np.arange(4).reshape(2, 2)
+    permutations = (np.asarray(theirs.ingredient_permutations) * weights).sum((1, 2))
+    pairs = [
+        (state["place"] @ [100, 1], place @ [100, 1]),
+        (state["facing"] @ [4, 1], np.asarray(theirs.agents.dir) @ [4, 1]),
+        (state["recipe"], np.asarray(theirs.recipe)),
+        ((state["permutation"] * weights).sum((1, 2)), permutations),
+        *zip(state["held"].T, np.asarray(theirs.agents.inventory).T, strict=True),
+        *zip(state["item"].T, grid[:, [*kitchen.pots, *kitchen.counters], 1].T, strict=True),
+        *zip(state["timer"].T, grid[:, kitchen.pots, 2].T, strict=True),
+    ]
+    for ours, original in pairs:
+        assert_equally_frequent(ours, original)
+    assert len(np.unique(state["recipe"])) == len(np.unique(permutations)) == 4

@@ -73,6 +73,27 @@ def overcooked_actions():
         assert (after["held"][0] == 0) == ("interact" in meaning)
 
 
+def overcooked_v2_actions():
+    """The first agent, in the middle of an open kitchen, moves by a cell; with an item before a counter it puts it."""
+    moves = {"row above": -5, "row below": 5, "on the right": 1, "on the left": -1}
+    small = {"layout_grid": ("WPWWW", "0A AB", "W   W", "W   R", "WXWWW")}
+
+    def prepare(state):
+        state["place"].copy_(torch.tensor([[12, 18]]))
+        state["held"].copy_(torch.tensor([[1, 0]]))
+
+    def before_counter(state):
+        prepare(state)
+        state["place"][:, 0] = 7
+
+    (table,) = tables.action_tables("kitchen/overcooked_v2")
+    for index, meaning in table:
+        after = one_step("kitchen/overcooked_v2", prepare, index, **small)
+        assert after["place"][0] - 12 == next((moves[words] for words in moves if words in meaning), 0)
+        after = one_step("kitchen/overcooked_v2", before_counter, index, **small)
+        assert (after["held"][0] == 0) == ("interact" in meaning)
+
+
 def smax_actions():
     """An ally beside two enemies moves along an axis or attacks one of them."""
 

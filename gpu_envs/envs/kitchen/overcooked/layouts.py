@@ -4,10 +4,9 @@ from typing import Any
 
 import numpy as np
 
-from gpu_envs.errors import ConfigError, shown
+from gpu_envs.envs.kitchen.text_grid import read_rows
+from gpu_envs.errors import ConfigError
 
-MAX_SIDE = 64
-"""Largest number of rows or columns."""
 TERRAIN = " XOTPDS"
 """Characters of floor, counter, onion and tomato dispenser, pot, dish dispenser and serving place, by number."""
 _ONIONS = {"start_all_orders": (("onion", "onion", "onion"),)}
@@ -78,34 +77,13 @@ def read_grid(grid: Any) -> tuple[str, ...]:
     Raises:
         ConfigError: The kitchen is not one of two players, its border is open, or something that it needs is missing.
     """
-    rows = _split(grid) if isinstance(grid, str) else grid
-    if not isinstance(rows, tuple | list) or not rows or not all(isinstance(row, str) for row in rows):
-        raise ConfigError(f"layout_grid: expected rows of text such as 'XXPXX|O 12X|XDXSX', got {shown(grid)}")
-    lines, rows = tuple(rows), tuple(row.strip() for row in rows)
-    if len({len(row) for row in rows}) > 1 and len({len(row) for row in lines}) == 1:
-        rows = lines  # the spaces are not an indentation, but gaps in the border
-    width, text = len(rows[0]), "".join(rows)
-    if any(len(row) != width for row in rows) or not 3 <= width <= MAX_SIDE or not 3 <= len(rows) <= MAX_SIDE:
-        sizes = f"3 to {MAX_SIDE} rows of equal lengths from 3 to {MAX_SIDE}"
-        raise ConfigError(f"layout_grid: expected {sizes}, got lengths {[len(row) for row in rows]}")
-    unknown = sorted(set(text) - set(TERRAIN) - set("12"))
-    if unknown:
-        raise ConfigError(f"layout_grid: expected the characters {TERRAIN[1:]!r}, '12' and spaces, got {unknown[0]!r}")
+    rows = read_rows(grid, TERRAIN[1:] + "12", "12", "XXPXX|O 12X|XDXSX")
+    text = "".join(rows)
     if text.count("1") != 1 or text.count("2") != 1:
         raise ConfigError(
             f"layout_grid: expected the players 1 and 2 once each, got {text.count('1')} and {text.count('2')}"
         )
-    border = rows[0] + rows[-1] + "".join(row[0] + row[-1] for row in rows)
-    if set(border) & set(" 12"):
-        raise ConfigError("layout_grid: expected a border without floor and players, got one with a gap; close it")
     for letters, name in (("D", "a dish dispenser D"), ("S", "a serving place S"), ("P", "a pot P"), ("OT", "O or T")):
         if not set(letters) & set(text):
             raise ConfigError(f"layout_grid: expected {name}, got none")
     return rows
-
-
-def _split(text: str) -> list[str]:
-    """Return the rows of a text without blank ones at the start and the end."""
-    rows = text.replace("|", "\n").split("\n")
-    filled = [index for index, row in enumerate(rows) if row.strip()]
-    return rows[filled[0] : filled[-1] + 1] if filled else []

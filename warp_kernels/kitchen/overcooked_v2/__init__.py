@@ -1,0 +1,1 @@
+"""Rules of OvercookedV2-v0."""
