@@ -34,7 +34,7 @@ SETTINGS = {
         {"ai_decision_strength": 0.5, "ai_precision_strength": 0.5, "ai_strength": 0.7, "n_red_agents": 4},
         {"n_blue_agents": 5, "physically_different": True, "enable_shooting": True, "ball_mass": 0.5},
         {"ai_red_agents": False, "enable_shooting": True, "n_blue_agents": 2, "shooting_radius": 0.12},
-        {"ai_red_agents": False, "n_red_agents": 1, "goal_size": 0.6, "ball_size": 0.05, "scoring_reward": 1.0},
+        {"ai_red_agents": False, "n_red_agents": 2, "goal_size": 0.6, "ball_size": 0.05, "scoring_reward": 1.0},
     ),
     "give_way": (
         {

@@ -282,7 +282,14 @@ SCENARIOS = {
         football_memory,
         (
             {},
-            {"ai_red_agents": False, "enable_shooting": True, "continuous_actions": False, "shooting_angle": 2.5},
+            {
+                "n_blue_agents": 2,
+                "n_red_agents": 2,
+                "ai_red_agents": False,
+                "enable_shooting": True,
+                "continuous_actions": False,
+                "shooting_angle": 2.5,
+            },
             {
                 "n_blue_agents": 5,
                 "n_red_agents": 2,
@@ -293,6 +300,7 @@ SCENARIOS = {
                 "ai_precision_strength": 0.9,
                 "dense_reward": False,
                 "observe_teammates": False,
+                "observe_adversaries": False,
             },
         ),
         football_arrange,
