@@ -158,7 +158,7 @@ def football_memory(scenario):
 
 
 def football_arrange(env, rng):
-    """Put the ball near a goal line or a border, or before an agent."""
+    """Put the ball near a goal line or a border or before an agent, or two scripted players about as far from it."""
     import torch
 
     scenario, case = env.scenario, rng.random()
@@ -172,6 +172,12 @@ def football_arrange(env, rng):
         angle = float(agent.state.rot[0, 0]) + rng.uniform(-1.0, 1.0)
         reach = agent.shape.radius + scenario.ball_size + rng.uniform(0.0, 0.05)
         place = agent.state.pos[0].numpy() + reach * np.array([np.cos(angle), np.sin(angle)])
+    elif scenario.red_controller is not None:
+        place = rng.uniform(-0.4, 0.4, 2)
+        for player in scenario.red_agents[:2]:  # behind it, as their side counts more than their distance
+            angle, reach = rng.uniform(-0.7, 0.7), rng.uniform(0.1, 0.2)
+            offset = reach * np.array([np.cos(angle), np.sin(angle)])
+            player.set_pos(torch.tensor(place + offset, dtype=torch.float32), 0)
     else:
         return
     scenario.ball.set_pos(torch.tensor(place, dtype=torch.float32), 0)
