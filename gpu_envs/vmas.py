@@ -8,6 +8,7 @@ It plays the scenarios of VMAS that are environments here, `SCENARIOS`. The loop
 render; there is no ``env.scenario``, ``env.world`` or ``agent.action``. Use :func:`gpu_envs.make` in new code.
 """
 
+import math
 import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -30,6 +31,8 @@ SCENARIOS = {
     if match
 }
 """Ids of environments by the names of VMAS's scenarios, such as "give_way"."""
+CHOICES = 3
+"""Discrete choices along an axis: nothing, backward, forward."""
 
 
 @dataclass(frozen=True)
@@ -129,12 +132,13 @@ class VMASEnvironment:
         self.multidiscrete_actions = multidiscrete_actions
         self.clamp_actions = clamp_actions
         self.terminated_truncated = terminated_truncated
-        self.agents = [VMASAgent(name, 2) for name in core.possible_agents]
+        sizes = map(_action_size, core.action_spaces.values())
+        self.agents = [VMASAgent(name, size) for name, size in zip(core.possible_agents, sizes, strict=True)]
         self.n_agents = len(self.agents)
         self.observation_space = self._space(core.observation_spaces)
         moves: dict[str, spaces.Space[Any]] = dict(core.action_spaces)
         if multidiscrete_actions:
-            moves = {name: spaces.MultiDiscrete([3, 3]) for name in moves}
+            moves = {agent.name: spaces.MultiDiscrete([CHOICES] * agent.action_size) for agent in self.agents}
         self.action_space = self._space(moves)
         boxes = [space for space in core.action_spaces.values() if isinstance(space, spaces.Box)]
         self._bounds = [tuple(torch.from_numpy(end).to(core.device) for end in (box.low, box.high)) for box in boxes]
@@ -178,8 +182,8 @@ class VMASEnvironment:
         """Play one step.
 
         Args:
-            actions: An action per agent, a list or a dict by name: (E, 2) float32 in the range of its space; (E,) or
-                (E, 1) integers of Discrete(9); or (E, 2) integers from 0 to 2: nothing, backward, forward.
+            actions: An action per agent, a list or a dict by name: (E, K) float32 in the range of its space; (E,) or
+                (E, 1) integers of Discrete(3^K); or (E, K) integers from 0 to 2: nothing, backward, forward.
 
         Returns:
             Observations (E, D) and rewards (E,) by agent; dones (E,) of worlds, or terminated and truncated; infos.
@@ -219,14 +223,14 @@ class VMASEnvironment:
         return [self._seed]
 
     def get_random_action(self, agent: VMASAgent) -> torch.Tensor:
-        """Return a random action of an agent in all worlds, (E, K); :meth:`get_random_actions` samples all agents."""
+        """Return a random action of an agent, (E, K) or (E, 1); :meth:`get_random_actions` samples all at once."""
         return self.get_random_actions()[self.agents.index(agent)]
 
     def get_random_actions(self) -> list[torch.Tensor]:
         """Return a random action per agent in all worlds, as :meth:`step` takes them."""
         rows = self.core.sample_actions().clone().unbind(1)
         if self.multidiscrete_actions:
-            return [torch.stack([row // 3, row % 3], 1) for row in rows]
+            return [row[:, None] // self._place_values(index) % CHOICES for index, row in enumerate(rows)]
         return list(rows)
 
     def render(
@@ -287,10 +291,15 @@ class VMASEnvironment:
             results.append(self._by_agent([{} for _ in self.agents]))
         return results[0] if len(results) == 1 else results
 
+    def _place_values(self, row: int) -> torch.Tensor:
+        """Return what the digits of a discrete action are worth in its number, the first one most, (K,)."""
+        return CHOICES ** torch.arange(self.agents[row].action_size - 1, -1, -1, device=self.device)
+
     def _action(self, row: int, action: Any) -> torch.Tensor:
         """Return the action of the agent in a row as the core takes it."""
         action = torch.as_tensor(action, device=self.device).detach()
-        size = 1 if not self.continuous_actions and not self.multidiscrete_actions else 2
+        components = self.agents[row].action_size
+        size = 1 if not self.continuous_actions and not self.multidiscrete_actions else components
         if action.ndim == 1 and size == 1:
             action = action[:, None]
         if tuple(action.shape) != (self.num_envs, size):
@@ -299,6 +308,14 @@ class VMASEnvironment:
         if self.continuous_actions:
             action = action.to(torch.float32)
             return action.clamp(*self._bounds[row]) if self.clamp_actions else action
-        number = action[:, 0] if size == 1 else action[:, 0] * 3 + action[:, 1]
-        is_legal = (action == action.round()).all(1) & ((action >= 0) & (action <= (2 if size == 2 else 8))).all(1)
+        number = action[:, 0] if size == 1 else (action * self._place_values(row)).sum(1)
+        last = CHOICES - 1 if self.multidiscrete_actions else CHOICES**components - 1
+        is_legal = (action == action.round()).all(1) & ((action >= 0) & (action <= last)).all(1)
         return torch.where(is_legal, number, -1).long()  # the core reports -1
+
+
+def _action_size(space: spaces.Space[Any]) -> int:
+    """Return the number of components of an action, which are digits of a discrete one."""
+    if isinstance(space, spaces.Discrete):
+        return round(math.log(space.n, CHOICES))
+    return spaces.flatdim(space)

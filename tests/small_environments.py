@@ -33,6 +33,7 @@ SMALL = {id: {} for id in list_envs()} | {
     # VMAS
     "VMASBalance-v0": {"max_steps": 7},
     "VMASDispersion-v0": {"max_steps": 7, "n_agents": 2, "food_radius": 0.3},
+    "VMASFootball-v0": {"max_steps": 7, "n_blue_agents": 2, "n_red_agents": 2},
     "VMASGiveWay-v0": {"max_steps": 7, "observe_rel_pos": True, "done_on_completion": True},
     "VMASNavigation-v0": {"max_steps": 7, "n_agents": 3, "n_lidar_rays": 5},
     "VMASReverseTransport-v0": {"max_steps": 7, "n_agents": 2},
@@ -215,6 +216,7 @@ SPECIAL = (
     ("TagContinuous-v0", {"use_full_observation": True}),
     ("TagContinuous-v0", {"fixed_start": True, "runner_exits_game_after_tagged": False}),
     ("TagGridworld-v0", {"use_full_observation": False}),
+    ("VMASFootball-v0", {"ai_red_agents": False, "enable_shooting": True, "continuous_actions": False}),
     ("VMASNavigation-v0", {"collisions": False, "observe_all_goals": True, "continuous_actions": False}),
     ("CoinGame-v0", {"cnn": True, "egocentric": True, "shared_rewards": True}),
     ("Connector-v0", {"generator": "uniform", "shared_rewards": True, "cnn": True}),

@@ -76,7 +76,8 @@ def number(value: float) -> str:
 
 
 def counted(number: int, noun: str) -> str:
-    """Return a number with its noun: "1 adversary", "3 adversaries"."""
+    """Return a number with its noun: "1 adversary", "3 adversaries", or "3 blue agents" of "agent_blue"."""
+    noun = " ".join(reversed(noun.split("_")))
     plural = f"{noun[:-1]}ies" if noun.endswith("y") else f"{noun}s"
     return f"{number} {noun if number == 1 else plural}"
 

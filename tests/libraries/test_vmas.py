@@ -30,6 +30,12 @@ def test_steps_from_random_states_equal_the_original(name):
 SETTINGS = {
     "balance": ({}, {"n_agents": 5, "package_mass": 2.0, "random_package_pos_on_line": False}),
     "dispersion": ({"n_agents": 3, "n_food": 2, "pos_range": 0.5}, {"share_reward": True, "penalise_by_time": True}),
+    "football": (
+        {"ai_decision_strength": 0.5, "ai_precision_strength": 0.5, "ai_strength": 0.7, "n_red_agents": 4},
+        {"n_blue_agents": 5, "physically_different": True, "enable_shooting": True, "ball_mass": 0.5},
+        {"ai_red_agents": False, "enable_shooting": True, "n_blue_agents": 2, "shooting_radius": 0.12},
+        {"ai_red_agents": False, "n_red_agents": 2, "goal_size": 0.6, "ball_size": 0.05, "scoring_reward": 1.0},
+    ),
     "give_way": (
         {
             "linear_friction": 0.3,

@@ -5,8 +5,11 @@ The recorded traces of the quick tests are made by this module:
     .nox/vmas/bin/python -m libraries.vmas_oracle   # in the folder tests
 """
 
+import functools
+import itertools
 import json
 import random
+import unittest.mock
 from pathlib import Path
 
 import numpy as np
@@ -191,6 +194,35 @@ def state_of(env, name, settings):
     return {key: np.asarray(value, np.float32) for key, value in state.items()}
 
 
+class ScriptNoise:
+    """Gives the scripted players of VMAS's football known normal numbers, instead of those of ``torch.randn``."""
+
+    def __init__(self, env):
+        """Find the scripted players of an environment; other scenarios have none."""
+        controller = getattr(env.scenario, "red_controller", None)
+        self.players = controller.teammates if controller else []
+        self.numbers = np.zeros((len(self.players), 12), np.float32)
+        for index, agent in enumerate(self.players):
+            agent._action_script = functools.partial(self.play, index, controller)
+
+    def play(self, index, controller, agent, world):
+        """Run the script of a player."""
+        row = self.numbers[index]
+        ways = itertools.cycle((row[8:10], row[10:12]))  # of the target, and of the velocity there
+        is_choice = index == 0 and controller.decision_strength != 1
+
+        def draw(*size, device=None):
+            nonlocal is_choice
+            shape = tuple(size[0]) if isinstance(size[0], torch.Size) else size
+            values = row[1:5].reshape(2, 2) if len(shape) == 3 else row[5:8] if shape[1] == 3 else None
+            if is_choice:  # of the player that goes for the ball: numbers of opponents have no effect
+                values, is_choice = np.pad(self.numbers[:, 0], (0, shape[1] - len(self.numbers))), False
+            return torch.from_numpy(np.broadcast_to(next(ways) if values is None else values, shape).copy())
+
+        with unittest.mock.patch.object(torch, "randn", draw):
+            controller.run(agent, world)
+
+
 def bring_together(env, entities, rng):
     """Move some agents to the surfaces of other bodies, and some of those that move to bodies that do not collide."""
     for entity in entities:
@@ -233,6 +265,7 @@ def record(name, settings, steps, seed):
     env = make(name, settings)
     env.seed(seed)
     entities, trace = entities_of(env, name, settings), {}
+    noise = ScriptNoise(env)
     continuous = settings.get("continuous_actions", True)
     for step in range(steps):
         if step % 15 == 0:
@@ -241,10 +274,15 @@ def record(name, settings, steps, seed):
             bring_together(env, entities, rng)
         if rng.random() < 0.1:
             reach_goals(entities, rng)
+        SCENARIOS[name].arrange(env, rng)
         pile_up(entities)
         values = state_of(env, name, settings)
-        size = (len(env.agents), 2) if continuous else (len(env.agents), 1)
-        action = rng.uniform(-1.0, 1.0, size).astype(np.float32) if continuous else rng.integers(0, 9, size)
+        if noise.players:
+            values["noise"] = noise.numbers = rng.standard_normal(noise.numbers.shape, np.float32)
+        components = env.agents[0].action_size
+        size = (len(env.agents), components if continuous else 1)
+        choices = 3**components
+        action = rng.uniform(-1.0, 1.0, size).astype(np.float32) if continuous else rng.integers(0, choices, size)
         action = action * env.agents[0].u_range if continuous else action
         values["action"] = action if continuous else action.astype(np.int8)
         obs, reward, done, _ = env.step([first_only(action[row]) for row in range(len(env.agents))])

@@ -162,8 +162,11 @@ class Physics:
     """Number of agents A, the first rows."""
     joints: tuple[Joint, ...] = ()
     """Joints between rows of bodies."""
-    has_drives: bool = False
-    """The force of an agent is its ``drive`` in State, which a phase before the motion writes, not its throttles."""
+    driven: int = 0
+    """The force of the first so many rows is their ``drive`` in State, which a phase before the motion writes, in place
+    of throttles."""
+    extra_throttles: int = 0
+    """Components of an action after the throttles of force and torque, which phases read."""
     step: float = 0.1
     """Duration of a step [s]."""
     substeps: int = 1
@@ -196,6 +199,8 @@ class Physics:
         if ranks != sorted(ranks) or self.agents not in [0, *(rows.end for rows in self.rows)]:
             order = f"{self.agents} agents, then moving or turning bodies, then fixed ones"
             raise ValueError(f"bodies: expected {order}, got {', '.join(names)}")
+        if self.driven not in [0, *(rows.end for rows in self.rows if rows.body.is_movable)]:
+            raise ValueError(f"driven: expected 0 or the rows up to a movable body, got {self.driven}")
         if repeated := {name for name in names if names.count(name) > 1}:
             raise ValueError(f"bodies: expected different names, got {min(repeated)!r} twice")
         for body in self.bodies:
@@ -254,7 +259,7 @@ class Physics:
         fields |= {"force": (moving,)} if self.has_forces else {}
         fields |= {"rot": (angles,), "spin": (angles,)} if angles else {}
         fields |= {"torque": (angles,)} if angles and self.has_forces else {}
-        return fields | ({"drive": (self.agents,)} if self.has_drives else {})
+        return fields | ({"drive": (self.driven,)} if self.driven else {})
 
     @property
     def digest(self) -> str:

@@ -77,8 +77,8 @@ def discrete_throttle(io: IO, env: int, agent: int, component: int, divisor: int
 
 
 def num_throttles(physics: Physics) -> int:
-    """Return the number of components of an action: 2 for the force, and 1 for the torque if agents have one."""
-    return 3 if any(body.turning_thrust != 0.0 for body in physics.bodies) else 2
+    """Return the number of components of an action: 2 of the force, 1 of the torque if agents have one, extra ones."""
+    return 2 + any(body.turning_thrust != 0.0 for body in physics.bodies) + physics.extra_throttles
 
 
 def motion(physics: Physics, Params: type, State: type, continuous: bool) -> tuple[Phase, ...]:
@@ -94,7 +94,7 @@ def motion(physics: Physics, Params: type, State: type, continuous: bool) -> tup
         State: State of the scenario, with the fields of `Physics.fields`: ``pos`` (E, N) vec2 [m] of all bodies,
             ``vel`` (E, M) vec2 [m/s] and ``force`` (E, M) vec2 [N] of those that move or turn, ``rot`` (E, R) [rad],
             ``spin`` (E, R) [rad/s] and ``torque`` (E, R) [Nm] of those with an angle in State, ``drive`` (E, A) vec2
-            [N] of agents if `Physics.has_drives`.
+            [N] of the first `Physics.driven` rows.
         continuous: Continuous actions instead of discrete ones.
 
     Returns:
@@ -168,17 +168,18 @@ def _own_lines(physics: Physics, rows: BodyRows) -> list[str]:
     """Return the lines of forces that other bodies have no part in: throttle, friction, gravity."""
     body, lines, step = rows.body, [], physics.step / physics.substeps
     mass = value(body.mass)
-    if rows.first < physics.agents:
+    is_agent, is_driven = rows.first < physics.agents, rows.first < physics.driven
+    if is_agent or is_driven:
         digits = num_throttles(physics)
         axes = [f"throttle(io, env, body, {axis}, {CHOICES ** (digits - 1 - axis)})" for axis in range(digits)]
         if body.is_movable:
             throttles = f"wp.vec2({axes[0]}, {axes[1]}) * {value(body.thrust)}"
-            lines.append(f"force += {'state.drive[env, body]' if physics.has_drives else throttles}")
+            lines.append(f"force += {'state.drive[env, body]' if is_driven else throttles}")
             if body.max_force is not None:
                 lines.append(f"force = capped(force, {value(body.max_force)})")
             if body.force_range is not None:
                 lines.append(f"force = {_clamped('force', (body.force_range, body.force_range))}")
-        if body.is_rotatable and body.turning_thrust != 0.0:
+        if is_agent and body.is_rotatable and body.turning_thrust != 0.0:
             lines.append(f"torque += {axes[2]} * {value(body.turning_thrust)}")
     coefficient = physics.linear_friction if body.linear_friction is None else body.linear_friction
     if body.is_movable and coefficient != 0.0:

@@ -97,7 +97,7 @@ def physics(sizes: Sizes) -> Physics:
             *floor,
         ),
         agents=2,
-        has_drives=True,
+        driven=2,
         step=STEP,
         substeps=5,
         drag=0.0,

@@ -67,6 +67,19 @@ def test_digits_and_numbers_of_discrete_actions_have_the_same_effect():
     assert digits.get_random_action(digits.agents[1]).shape == (WORLDS, 2)
 
 
+def test_actions_of_four_components_have_as_many_digits():
+    settings = {"enable_shooting": True, "ai_red_agents": False}
+    assert [agent.action_size for agent in make("football", **settings).agents] == [4] * 6
+    numbers = make("football", continuous_actions=False, **settings)
+    digits = make("football", continuous_actions=False, multidiscrete_actions=True, **settings)
+    assert digits.action_space[0].nvec.tolist() == [3, 3, 3, 3]
+    actions = digits.get_random_actions()
+    weights = torch.tensor([27, 9, 3, 1])
+    mine = digits.step(actions)[0]
+    other = numbers.step([(action * weights).sum(1) for action in actions])[0]
+    assert torch.equal(torch.stack(mine), torch.stack(other))
+
+
 def test_actions_beyond_their_range_are_clipped_or_an_error():
     beyond = [torch.full((WORLDS, 2), 2.0)] * 4
     clipped = make(clamp_actions=True).step(beyond)[0]

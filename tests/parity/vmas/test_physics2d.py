@@ -139,6 +139,7 @@ AGENT = Body("agent", Disc(0.1), is_movable=True)
         ),
         ({"joints": (Joint("agent", "agent"),), "substeps": 2}, r"^joint: expected two bodies, got 'agent' twice$"),
         ({"substeps": 0}, r"^substeps: expected at least 1, got 0$"),
+        ({"driven": 2}, r"^driven: expected 0 or the rows up to a movable body, got 2$"),
     ],
 )
 def test_bad_scenes_are_refused_in_one_line(scene, message):
