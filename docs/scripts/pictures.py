@@ -28,8 +28,10 @@ SIDE = 224
 """Side of a world [pixels], if its picture sets none."""
 LARGEST, LARGEST_STRIP = 300_000, 500_000
 """Largest file of an environment and of the README [bytes]."""
-OF_STRIP, STRIP_COLORS = 23, 64
-"""Frames and colors of the README's picture; more make too large a file."""
+OF_STRIP = 23
+"""Frames of the README's picture; more make too large a file."""
+COLORS = 64
+"""Number of colors of a picture; more make a larger file."""
 FPS = (2, 12)
 """Slowest and fastest pace of a picture [1/s]."""
 _OWN_PLACES = "--sharing agent --total-steps 500000 --learner.learning-rate-final 3e-4"
@@ -61,8 +63,6 @@ class MovingPicture:
     seed: int = 7
     side: int = SIDE
     """Side of a world [pixels]."""
-    colors: int | None = None
-    """Number of colors; fewer make a smaller file. None: all."""
 
     def checkpoint(self, page: str) -> Path | None:
         """Path of the policies; None for random actions."""
@@ -79,38 +79,37 @@ SHOWS = {
     "classic/acrobot": MovingPicture(
         train="--total-steps 60000 --learner.gamma 0.99 --learner.learning-rate 3e-3 --learner.reward-scale 0.1",
         every=2,
-        colors=64,
     ),
     "classic/cartpole": MovingPicture(zoo="cartpole-ppo", every=3),
     "classic/mountain_car": MovingPicture(every=3),
     "classic/mountain_car_continuous": MovingPicture(every=3),
-    "classic/pendulum": MovingPicture(zoo="pendulum-sac", every=2, colors=64),
+    "classic/pendulum": MovingPicture(zoo="pendulum-sac", every=2),
     "games/connect_four": MovingPicture(frames=30),
     "grid/coin_game": MovingPicture(trails=0),
-    "grid/connector": MovingPicture(frames=20, trails=0, colors=64),
+    "grid/connector": MovingPicture(frames=20, trails=0),
     "grid/level_based_foraging": MovingPicture(zoo="foraging-ippo"),
     "grid/robot_warehouse": MovingPicture(zoo="warehouse-ippo", every=2),
     "kitchen/overcooked": MovingPicture(zoo="overcooked-ippo", every=2, trails=0),
-    "kitchen/overcooked_v2": MovingPicture(env=_KITCHEN, frames=20, trails=0, colors=64),
+    "kitchen/overcooked_v2": MovingPicture(env=_KITCHEN, frames=20, trails=0),
     "smax/smax": MovingPicture(zoo="smax-mappo", trails=0),
     "economy/gather_trade_build": MovingPicture(train=_WORKERS, frames=45, every=20, side=336),
     "economy/one_step": MovingPicture(zoo="one-step-economy-ppo", frames=12),
     "cards/hanabi": MovingPicture(scripted=True, frames=31, seed=2837),  # two lives left
     "games/switch_riddle": MovingPicture(frames=16, trails=0),
     "games/two_step_game": MovingPicture(zoo="two-step-qmix", frames=12),
-    "mpe/collect_treasure": MovingPicture(scripted=True, colors=64),
+    "mpe/collect_treasure": MovingPicture(scripted=True),
     "mpe/simple": MovingPicture(train=f"--total-steps 50000 {_MPE}"),
-    "mpe/simple_adversary": MovingPicture(train=f"--total-steps 80000 {_MPE}", colors=64),
+    "mpe/simple_adversary": MovingPicture(train=f"--total-steps 80000 {_MPE}"),
     "mpe/simple_formation": MovingPicture(train=_OWN_PLACES),
     "mpe/simple_line": MovingPicture(train=_OWN_PLACES),
     "mpe/simple_push": MovingPicture(train=f"--total-steps 80000 {_MPE}"),
     "mpe/simple_speaker_listener": MovingPicture(zoo="speaker-listener-mappo"),
-    "mpe/simple_spread": MovingPicture(zoo="simple-spread-mappo", colors=64),
-    "mpe/simple_tag": MovingPicture(zoo="simple-tag-ppo", colors=64),
-    "mpe/simple_world_comm": MovingPicture(train=f"--total-steps 400000 {_MPE}", colors=64),
-    "vmas/navigation": MovingPicture(frames=24, colors=128),
-    "tag/tag_continuous": MovingPicture(zoo="tag-continuous", frames=24, trails=3, colors=96),
-    "tag/tag_gridworld": MovingPicture(zoo="tag-gridworld", colors=64),
+    "mpe/simple_spread": MovingPicture(zoo="simple-spread-mappo"),
+    "mpe/simple_tag": MovingPicture(zoo="simple-tag-ppo"),
+    "mpe/simple_world_comm": MovingPicture(train=f"--total-steps 400000 {_MPE}"),
+    "vmas/navigation": MovingPicture(frames=24),
+    "tag/tag_continuous": MovingPicture(zoo="tag-continuous", frames=24, trails=3),
+    "tag/tag_gridworld": MovingPicture(zoo="tag-gridworld"),
 }
 """Contents of animations that are not random rollouts, by environment."""
 BRIEF = MovingPicture(frames=16)
@@ -189,13 +188,13 @@ def film(page: str, id: str, count: int | None = None) -> tuple[Iterator[np.ndar
     return frames(), pace
 
 
-def with_palette(frames: Iterator[np.ndarray], colors: int) -> np.ndarray:
-    """Return frames (W, height, width, 3) uint8 with one palette of so many colors."""
+def with_palette(frames: Iterator[np.ndarray]) -> np.ndarray:
+    """Return frames (W, height, width, 3) uint8 with one palette of `COLORS`."""
     from PIL import Image
 
     stack = np.stack([*frames])
     tall = Image.fromarray(stack.reshape(-1, *stack.shape[2:]))
-    palette = tall.quantize(colors, kmeans=2, dither=Image.Dither.NONE)
+    palette = tall.quantize(COLORS, kmeans=2, dither=Image.Dither.NONE)
     return np.asarray(palette.convert("RGB")).reshape(stack.shape)
 
 
@@ -238,10 +237,10 @@ def main(argv: list[str]) -> int:
     ids = names()
     for name in argv or [*sorted(ids), "tag"]:
         frames, pace = strip(ids) if name == "tag" else film(name, ids[name])
-        path, largest, knob, colors = PAGES / f"{name}.webp", LARGEST, "SHOWS", show_of(name).colors
+        path, largest, knob = PAGES / f"{name}.webp", LARGEST, "SHOWS"
         if name == "tag":
-            path, largest, knob, colors = STRIP, LARGEST_STRIP, "OF_STRIP", STRIP_COLORS
-        written = write_video(OUT / f"{name}.webp", with_palette(frames, colors) if colors else frames, pace)
+            path, largest, knob = STRIP, LARGEST_STRIP, "OF_STRIP"
+        written = write_video(OUT / f"{name}.webp", with_palette(frames), pace)
         size = written.stat().st_size
         if size > largest:
             raise SystemExit(
