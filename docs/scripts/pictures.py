@@ -90,7 +90,7 @@ SHOWS = {
     "grid/level_based_foraging": MovingPicture(zoo="foraging-ippo"),
     "grid/robot_warehouse": MovingPicture(zoo="warehouse-ippo", every=2),
     "kitchen/overcooked": MovingPicture(zoo="overcooked-ippo", every=2, trails=0),
-    "kitchen/overcooked_v2": MovingPicture(env=_KITCHEN, frames=20, trails=0),
+    "kitchen/overcooked_v2": MovingPicture(env=_KITCHEN, frames=14, trails=0),
     "smax/smax": MovingPicture(zoo="smax-mappo", trails=0),
     "economy/gather_trade_build": MovingPicture(train=_WORKERS, frames=45, every=20, side=336),
     "economy/one_step": MovingPicture(zoo="one-step-economy-ppo", frames=12),

@@ -76,7 +76,7 @@ def overcooked_actions():
 def overcooked_v2_actions():
     """The first agent, in the middle of an open kitchen, moves by a cell; with an item before a counter it puts it."""
     moves = {"row above": -5, "row below": 5, "on the right": 1, "on the left": -1}
-    small = {"layout_grid": ("WPWWW", "0A AB", "W   W", "W   R", "WXWWW")}
+    small = {"layout_grid": ("WPWWW", "0A AB", "W   W", "1   R", "WXWWW")}
 
     def prepare(state):
         state["place"].copy_(torch.tensor([[12, 18]]))

@@ -64,7 +64,7 @@ TRACES = {
     ),
     "CoinGame-v0": (
         ({}, 24, 30),
-        ({"num_inner_steps": 4, "num_outer_steps": 3, "egocentric": True, "cnn": True}, 24, 24),
+        ({"num_inner_steps": 4, "num_outer_steps": 3, "egocentric": True, "cnn": True}, 16, 24),
         (
             {"num_inner_steps": 3, "shared_rewards": True, "payoff_matrix": ((2.0, 3.0, -1.0), (4.0, 5.0, -7.0))},
             24,
@@ -87,9 +87,9 @@ TRACES = {
         ),
     ),
     "OvercookedV2-v0": (
-        (CROWD, 8, 24),
-        *((kitchen_settings(index, layout), 8, 16) for index, layout in enumerate(LAYOUTS)),
-        (TINY, 24, 24),
+        (CROWD, 4, 24),
+        *((kitchen_settings(index, layout), 3, 16) for index, layout in enumerate(LAYOUTS)),
+        (TINY, 16, 24),
         (TINY | {"start_cooking_interaction": True}, 24, 24),
     ),
 }

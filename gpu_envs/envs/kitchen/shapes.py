@@ -7,11 +7,15 @@ from gpu_envs.envs.games.seven_segment import numbers
 from gpu_envs.rendering.scene import BLUE, DARK, GRAY, GREEN, ORANGE, RED, Color, Pen, join, lines
 
 BROTH = (0.91, 0.66, 0.27)
+"""Color of soups."""
 CREAM = (0.98, 0.90, 0.68)
+"""Color of cut onions."""
 PIECE_EDGE = (0.66, 0.46, 0.14)
+"""Color of outlines of ingredients."""
 SLOTS = ((-0.13, 0.0), (0.13, 0.0), (0.0, 0.17), (0.0, -0.17))
 """Positions of the ingredients in a soup."""
 EDGE = (0.45, 0.31, 0.19)
+"""Color of edges of wood."""
 _TILE, _WOOD, _TOP = (0.93, 0.90, 0.84), (0.62, 0.44, 0.28), (0.74, 0.56, 0.38)
 _IRON = (0.26, 0.28, 0.32)
 _SKIN, _SKIN_EDGE = (0.95, 0.78, 0.60), (0.55, 0.38, 0.25)
@@ -23,7 +27,7 @@ HEAP = ((-0.16, 0.13), (0.16, 0.13), (0.0, -0.13))
 
 
 def onion(pen: Pen) -> list[torch.Tensor]:
-    """Return brown bulbs with roots, a pointed neck, and two curved lines of their skin."""
+    """Return brown bulbs with roots, a pointed neck, and two curved lines of their skin, (W, N, 10) each."""
     sides = (-1.0, 1.0)
     return [
         *[pen.line((0.0, -0.15), (0.06 * side, -0.27), 0.03, _ONION_EDGE) for side in sides],
@@ -37,7 +41,7 @@ def onion(pen: Pen) -> list[torch.Tensor]:
 
 
 def tomato(pen: Pen) -> list[torch.Tensor]:
-    """Return red fruits with a stalk and leaves."""
+    """Return red fruits with leaves, (W, N, 10) each."""
     return [
         pen.disc(0.0, 0.0, 0.21, RED),
         pen.line((-0.09, 0.19), (0.0, 0.14), 0.05, GREEN),
@@ -48,7 +52,7 @@ def tomato(pen: Pen) -> list[torch.Tensor]:
 
 
 def plate(pen: Pen) -> list[torch.Tensor]:
-    """Return empty plates."""
+    """Return empty plates, (W, N, 10) each."""
     return [
         pen.disc(0.0, 0.0, 0.27, PAPER),
         pen.ring(0.0, 0.0, 0.27, GRAY, 0.03),
@@ -57,27 +61,27 @@ def plate(pen: Pen) -> list[torch.Tensor]:
 
 
 def solid(pen: Pen) -> list[torch.Tensor]:
-    """Return wooden blocks, the ground of everything but the floor."""
+    """Return wooden blocks, the ground of everything but the floor, (W, N, 10) each."""
     return [pen.box(0.0, 0.0, (0.5, 0.5), EDGE), pen.box(0.0, 0.0, (0.47, 0.47), _TOP)]
 
 
 def floor(pen: Pen) -> torch.Tensor:
-    """Return floor tiles."""
+    """Return floor tiles, (W, N, 10)."""
     return pen.box(0.0, 0.0, (0.49, 0.49), _TILE)
 
 
 def crate(pen: Pen) -> list[torch.Tensor]:
-    """Return empty crates."""
+    """Return empty crates, (W, N, 10) each."""
     return [pen.box(0.0, 0.0, half, color) for half, color in (((0.4, 0.4), EDGE), ((0.34, 0.34), _WOOD))]
 
 
 def plates(pen: Pen) -> list[torch.Tensor]:
-    """Return piles of plates."""
+    """Return piles of plates, (W, N, 10) each."""
     return [shape for up in (-0.1, -0.03, 0.04) for shape in plate(Pen(pen.at(0.0, up), pen.visible, 1.3))]
 
 
 def window(pen: Pen) -> list[torch.Tensor]:
-    """Return green serving windows with a bell."""
+    """Return green serving windows with a bell, (W, N, 10) each."""
     return [
         pen.box(0.0, 0.0, (0.46, 0.46), _WINDOW),
         *[pen.line((right, -0.4), (right, 0.4), 0.05, PAPER) for right in (-0.3, 0.0, 0.3)],

@@ -63,7 +63,7 @@ LAYOUTS: dict[str, tuple[str, tuple[Recipe, ...] | None, bool]] = {
 
 
 @dataclass(frozen=True)
-class Kitchen:
+class RecipeKitchen:
     """Numbers of a kitchen; cells are numbered row by row, ``y * width + x``."""
 
     rows: tuple[str, ...]
@@ -162,7 +162,7 @@ class Kitchen:
         return {team for cell in self.of_kind(*kinds) for team in self.teams[cell]}
 
 
-def check_solvable(kitchen: Kitchen, recipes: Iterable[Recipe], source: str) -> None:
+def check_solvable(kitchen: RecipeKitchen, recipes: Iterable[Recipe], source: str) -> None:
     """Check that the agents can cook and deliver every recipe.
 
     Args:
@@ -220,12 +220,12 @@ def read_recipes(recipes: Any) -> tuple[Recipe, ...]:
     return tuple(result)
 
 
-def all_recipes(kitchen: Kitchen) -> tuple[Recipe, ...]:
+def all_recipes(kitchen: RecipeKitchen) -> tuple[Recipe, ...]:
     """Return all recipes of the ingredients that a kitchen has."""
     ingredients = sorted({int(kind) - INGREDIENTS for kind in kitchen.kinds if kind >= INGREDIENTS})
     return tuple(combinations_with_replacement(ingredients, POT_SIZE))
 
 
-def has_indicator(kitchen: Kitchen) -> bool:
+def has_indicator(kitchen: RecipeKitchen) -> bool:
     """Return whether a kitchen has a recipe indicator R, so that all recipes are possible."""
     return bool(kitchen.of_kind(INDICATOR))

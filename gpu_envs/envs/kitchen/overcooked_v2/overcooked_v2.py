@@ -10,7 +10,7 @@ from gymnasium import spaces
 from gpu_envs.definition.environment import EnvDefinition, any_bits, index, integers, params_of, roster
 from gpu_envs.descriptions import ObservationBlock
 from gpu_envs.envs.kitchen.overcooked_v2 import layouts
-from gpu_envs.envs.kitchen.overcooked_v2.layouts import LAYOUTS, Kitchen
+from gpu_envs.envs.kitchen.overcooked_v2.layouts import LAYOUTS, RecipeKitchen
 from gpu_envs.envs.kitchen.overcooked_v2.scene import draw
 from gpu_envs.errors import ConfigError, shown
 from gpu_envs.utils.settings import MAX_INT, setting
@@ -100,7 +100,7 @@ class Config:
             raise ConfigError(f"op_ingredient_permutations: expected {expected}, got {shown(order)}")
 
     @property
-    def kitchen(self) -> Kitchen:
+    def kitchen(self) -> RecipeKitchen:
         """Numbers of the kitchen."""
         if self.layout_grid is not None:
             return _kitchen(self.layout_grid, False)
@@ -127,8 +127,8 @@ class Config:
 
 
 @cache
-def _kitchen(rows: tuple[str, ...], reverse: bool) -> Kitchen:
-    return Kitchen(rows, reverse)
+def _kitchen(rows: tuple[str, ...], reverse: bool) -> RecipeKitchen:
+    return RecipeKitchen(rows, reverse)
 
 
 def build(config: Config) -> EnvDefinition:
