@@ -81,6 +81,8 @@ def overcooked_v2_actions():
     def prepare(state):
         state["place"].copy_(torch.tensor([[12, 18]]))
         state["held"].copy_(torch.tensor([[1, 0]]))
+        state["facing"].zero_()
+        state["item"].zero_()
 
     def before_counter(state):
         prepare(state)

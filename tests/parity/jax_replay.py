@@ -64,7 +64,7 @@ TRACES = {
     ),
     "CoinGame-v0": (
         ({}, 24, 30),
-        ({"num_inner_steps": 4, "num_outer_steps": 3, "egocentric": True, "cnn": True}, 16, 24),
+        ({"num_inner_steps": 4, "num_outer_steps": 3, "egocentric": True, "cnn": True}, 24, 24),
         (
             {"num_inner_steps": 3, "shared_rewards": True, "payoff_matrix": ((2.0, 3.0, -1.0), (4.0, 5.0, -7.0))},
             24,

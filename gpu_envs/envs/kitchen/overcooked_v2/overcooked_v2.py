@@ -15,7 +15,7 @@ from gpu_envs.envs.kitchen.overcooked_v2.scene import draw
 from gpu_envs.errors import ConfigError, shown
 from gpu_envs.utils.settings import MAX_INT, setting
 from warp_kernels.kitchen.overcooked_v2 import overcooked_v2
-from warp_kernels.kitchen.overcooked_v2.items import KIND_BITS, POT_SIZE, ingredient
+from warp_kernels.kitchen.overcooked_v2.items import KIND_BITS, POT_SIZE
 from warp_kernels.kitchen.overcooked_v2.observation import NUM_AGENT_LAYERS, num_layers
 
 MAX_TIME = 10**6
@@ -123,7 +123,8 @@ class Config:
         """Number of rows and of columns that an agent sees."""
         if self.agent_view_size is None:
             return self.kitchen.height, self.kitchen.width
-        return (2 * self.agent_view_size + 1,) * 2
+        side = 2 * self.agent_view_size + 1
+        return side, side
 
 
 @cache
@@ -144,7 +145,7 @@ def build(config: Config) -> EnvDefinition:
     named["observation_spaces"] = dict.fromkeys(named["agents"], observation_space(config))
     items = (0, (4 << 2 * kinds) - 1)
     rooms = kitchen.rooms[kitchen.starts]
-    recipes = [sum(ingredient.func(item) for item in recipe) for recipe in config.recipes]
+    recipes = [sum(4 << 2 * ingredient for ingredient in recipe) for recipe in config.recipes]
     times = max(config.pot_cook_time, config.indicator_activation_time)
     return EnvDefinition(
         **named,
