@@ -16,7 +16,7 @@ from gpu_envs.errors import ConfigError
 from gpu_envs.rendering.scene import BLUE, DARK, GRAY, GREEN, RED, Scene, boxes, lines, rings
 from gpu_envs.utils.settings import MAX_INT, setting
 from warp_kernels.physics2d.bodies import Physics
-from warp_kernels.vmas import football
+from warp_kernels.vmas.football import football, pitch
 
 _WHITE = (1.0, 1.0, 1.0)
 _SHOOTING, _SCRIPT, _FORMATION = {"enable_shooting": True}, {"ai_red_agents": True}, {"spawn_in_formation": True}
@@ -102,9 +102,9 @@ class Config(ScenarioConfig):
     """Agents observe the players of the other team."""
 
 
-def sizes_of(config: Config) -> football.Sizes:
+def sizes_of(config: Config) -> pitch.Sizes:
     """Return what the kernels capture."""
-    return football.Sizes(
+    return pitch.Sizes(
         num_blue=config.n_blue_agents,
         num_red=config.n_red_agents,
         ai_red=config.ai_red_agents,
@@ -128,7 +128,7 @@ def sizes_of(config: Config) -> football.Sizes:
 
 def physics_of(config: Config) -> Physics:
     """Return the bodies."""
-    return football.physics(sizes_of(config))
+    return pitch.physics(sizes_of(config))
 
 
 def build(config: Config) -> EnvDefinition:
@@ -143,7 +143,7 @@ def build(config: Config) -> EnvDefinition:
     return EnvDefinition(
         **roster(counts, {name: sizes.width(name == "agent_red") for name in counts}, dict.fromkeys(counts, action)),
         rules=football.rules(sizes, config.continuous_actions),
-        params=params_of(config, football.Params),
+        params=params_of(config, pitch.Params),
         state={**sizes.shapes(), **physics.fields},
         results=("score",),
         roles={} if config.ai_red_agents else {name: (name,) for name in counts},
@@ -156,8 +156,8 @@ def build(config: Config) -> EnvDefinition:
 
 
 def _check(config: Config) -> None:
-    if config.physically_different and config.n_blue_agents != football.PLAYERS:
-        count = football.PLAYERS
+    if config.physically_different and config.n_blue_agents != pitch.PLAYERS:
+        count = pitch.PLAYERS
         raise ConfigError(f"physically_different: expected n_blue_agents={count}, got {config.n_blue_agents}")
     if config.physically_different and config.max_speed <= 0.1:
         raise ConfigError(f"physically_different: expected max_speed > 0.1, got {config.max_speed}")

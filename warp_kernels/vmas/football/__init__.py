@@ -1,0 +1,1 @@
+"""Rules of VMASFootball-v0."""
