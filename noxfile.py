@@ -35,7 +35,7 @@ NICENESS = "RAY_worker_niceness"
 ORACLES = {
     "ai_economist": "OneStepEconomy-v0 and GatherTradeBuild-v0, with only NumPy of what their originals require.",
     "hanabi": "Hanabi-v0, whose original is compiled: CMake and a C++ compiler must be there.",
-    "jaxmarl": "SwitchRiddle-v0, CoinGame-v0, SMAX-v0, OvercookedV2-v0, Overcooked-v0 by old dynamics; training on it.",
+    "jaxmarl": "SwitchRiddle-v0, CoinGame-v0, SMAX-v0, OvercookedV2-v0, Overcooked-v0; training on JaxMARL.",
     "jumanji": "Connector-v0.",
     "lbforaging": "LevelBasedForaging-v0.",
     "overcooked": "Overcooked-v0.",

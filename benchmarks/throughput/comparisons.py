@@ -182,16 +182,6 @@ def _overcooked(worlds: int, rollout: bool = False) -> Round:
     return _round(case, contender, goals={"JaxMARL": ">= 20"} if worlds == 4096 else {})
 
 
-def _overcooked_v2(worlds: int, rollout: bool = False) -> Round:
-    """Return a round of one kitchen in which agents see 5 x 5 cells."""
-    options = {"layout": "grounded_coord_simple", "agent_view_size": 2}
-    case = Case("OvercookedV2-v0", worlds, config=options)
-    contender = peer("JaxMARL", "jaxmarl", "overcooked_v2", worlds, options=options)
-    if rollout:
-        return _rollout(f"random rollouts, {world_count(worlds)}", case, contender, ">= 20")
-    return _round(case, contender, goals={"JaxMARL": ">= 20"} if worlds == 4096 else {})
-
-
 def _smax(rollout: bool, worlds: int = 1024) -> Round:
     """Return a round of one map with uniform actions, legal or not, against the heuristic."""
     options, title = {"scenario": "2s3z"}, f"2s3z, {world_count(worlds)}"
@@ -453,12 +443,6 @@ COMPARISONS = (
         "peers-overcooked",
         "Overcooked-v0 compared with JaxMARL",
         (_overcooked(1), _overcooked(4096), _overcooked(4096, rollout=True)),
-        along="worlds",
-    ),
-    ComparisonGroup(
-        "peers-overcooked-v2",
-        "OvercookedV2-v0 compared with JaxMARL",
-        (_overcooked_v2(1), _overcooked_v2(4096), _overcooked_v2(4096, rollout=True)),
         along="worlds",
     ),
     ComparisonGroup("peers-smax", "SMAX-v0 compared with JaxMARL", (_smax(False), _smax(True))),

@@ -210,6 +210,10 @@ def fresh(page: str, id: str, count: int = 4) -> bool:
     changing = (next(same) for _, same in itertools.groupby(film(page, id)[0], key=np.ndarray.tobytes))
     frames = np.stack([*itertools.islice(changing, count)]).astype(int)  # a .webp keeps no frame twice in a row
     committed = np.stack([frame[..., :3] for frame in itertools.islice(iio.imiter(PAGES / f"{page}.webp"), count)])
+    palette = np.unique(committed.reshape(-1, 3), axis=0).astype(int)
+    colors, index = np.unique(frames.reshape(-1, 3), axis=0, return_inverse=True)
+    nearest = palette[((colors[:, None] - palette) ** 2).sum(-1).argmin(1)]
+    frames = nearest[index].reshape(frames.shape)
     return committed.shape == frames.shape and float(np.abs(committed - frames).mean()) < 0.15
 
 

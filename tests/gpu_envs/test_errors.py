@@ -22,7 +22,8 @@ def test_unknown_id():
 
 
 @pytest.mark.parametrize(
-    "name", ["Foraging-2s-8x8-2p-2f-coop-v3", "rware-tiny-2ag-v2", "Hanabi-Small", "Hanabi-Full-CardKnowledge"]
+    "name",
+    ["Foraging-2s-8x8-2p-2f-coop-v3", "rware-tiny-2ag-v2", "Hanabi-Small", "Hanabi-Full-CardKnowledge", "con-5x5x3a"],
 )
 def test_unknown_id_of_an_original_names_the_settings_here(name):
     with pytest.raises(errors.UnknownEnvironmentError) as info:
@@ -47,6 +48,7 @@ def test_unknown_id_of_an_original_names_the_settings_here(name):
         ("hanabi_v5", "Hanabi-v0"),
         ("overcooked_ai", "Overcooked-v0"),
         ("overcooked_v2", "OvercookedV2-v0"),
+        ("Connector-v3", "Connector-v0"),
     ],
 )
 def test_name_of_an_original_names_the_environment_here(name, env_id):

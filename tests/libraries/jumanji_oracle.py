@@ -16,7 +16,9 @@ GENERATORS = {"random_walk": generator.RandomWalkGenerator, "uniform": generator
 def make(settings):
     """Return the original with the settings of Connector-v0."""
     kind = GENERATORS[settings.get("generator", "random_walk")]
-    start = kind(settings.get("grid_size", 10), settings.get("num_agents", 10))
+    walks = {"temperature": "temperature", "max_walk_steps": "max_steps"}
+    options = {theirs: settings[name] for name, theirs in walks.items() if name in settings}
+    start = kind(settings.get("grid_size", 10), settings.get("num_agents", 10), **options)
     rewards = reward.SharedDenseRewardFn if settings.get("shared_rewards") else reward.DenseRewardFn
     amounts = settings.get("connected_reward", 1.0), settings.get("timestep_reward", -0.03)
     return Connector(start, rewards(*amounts), settings.get("max_episode_steps", 50))

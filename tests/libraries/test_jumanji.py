@@ -40,7 +40,10 @@ def test_spaces_and_lengths_are_those_of_the_original():
     assert core.definition.max_episode_steps == theirs.time_limit
 
 
-@pytest.mark.parametrize("settings", [{}, {"grid_size": 5, "num_agents": 3}, {"generator": "uniform"}])
+@pytest.mark.parametrize(
+    "settings",
+    [{}, {"grid_size": 5, "num_agents": 3, "temperature": 0.5, "max_walk_steps": 6}, {"generator": "uniform"}],
+)
 def test_starts_are_distributed_as_those_of_the_original(settings):
     """Distances between heads and targets, and the share of legal moves, have equal means for every agent."""
     core = make_core(ENV, BOARDS, "cpu", seed=0, **settings)

@@ -314,7 +314,7 @@ class _ProcessPool:
 
     def submit(self, part: Part) -> Future[str]:
         """Work on a part; the future holds the message of its failure, or ""."""
-        return self._threads.submit(run_part, part, self._stopped)
+        return self._threads.submit(_run_part, part, self._stopped)
 
     def stop(self) -> None:
         """Let the processes save and end."""
@@ -337,7 +337,7 @@ class _RayPool:
     def submit(self, part: Part) -> Future[str]:
         """Work on a part; the future holds the message of its failure, or ""."""
         gpus = float(str(part.cell.settings.get("device", "cpu")).startswith("cuda"))
-        task = self._ray.remote(num_cpus=2, num_gpus=gpus)(run_part).remote(part)
+        task = self._ray.remote(num_cpus=2, num_gpus=gpus)(_run_part).remote(part)
         future: Future[str] = task.future()
         self._tasks[future] = task
         return future
@@ -352,7 +352,7 @@ class _RayPool:
         self.stop()
 
 
-def run_part(part: Part, stopped: threading.Event | None = None) -> str:
+def _run_part(part: Part, stopped: threading.Event | None = None) -> str:
     """Work on a part in another process, until a thread stops it; return the message of its failure, or ""."""
     stopped = stopped or threading.Event()
     if stopped.is_set():

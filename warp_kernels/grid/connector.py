@@ -64,7 +64,7 @@ class State:
     grid: wp.array3d(dtype=int)  # (E, N, N) values of cells
     position: wp.array2d(dtype=wp.vec2i)  # (E, A) row, column of the head
     target: wp.array2d(dtype=wp.vec2i)  # (E, A) row, column of the target
-    wanted: wp.array2d(dtype=wp.vec2i)  # (E, A) cell of the head after the step if no other agent moves there
+    destination: wp.array2d(dtype=wp.vec2i)  # (E, A) cell of the head after the step if no other agent goes there
     connected: wp.array2d(dtype=int)  # (E, A) 1: the head is at its target
     length: wp.array2d(dtype=int)  # (E, A) cells of the wire with its head
 
@@ -106,9 +106,9 @@ def rules(num_agents: int, side: int) -> Rules:
         """Return the directions that lead from a cell to an empty one, or to one with this value, as bits."""
         bits = int(0)
         for choice in range(1, NUM_ACTIONS):
-            there = value(state, env, _neighbor(cell, choice))
-            is_empty = there == EMPTY
-            bits |= wp.where(is_empty or there == target, 1, 0) << choice
+            content = value(state, env, _neighbor(cell, choice))
+            is_empty = content == EMPTY
+            bits |= wp.where(is_empty or content == target, 1, 0) << choice
         return bits
 
     @wp.func(inline=True)
@@ -123,10 +123,10 @@ def rules(num_agents: int, side: int) -> Rules:
     def aim(params: Params, state: State, io: IO, env: int, agent: int):
         """Write the cell that the agent wants: its own one after an illegal action."""
         choice = int(io.choice[env, agent, 0])
-        wanted = state.position[env, agent]
+        destination = state.position[env, agent]
         if (moves(state, env, agent) >> choice) & 1 == 1:
-            wanted = _neighbor(wanted, choice)
-        state.wanted[env, agent] = wanted
+            destination = _neighbor(destination, choice)
+        state.destination[env, agent] = destination
 
     @wp.func(inline=True)
     def is_last(state: State, env: int, agent: int):
@@ -134,7 +134,7 @@ def rules(num_agents: int, side: int) -> Rules:
         result = bool(True)
         other = agent + 1
         while other < num_agents:
-            result = result and not _same(state.wanted[env, other], state.wanted[env, agent])
+            result = result and not _same(state.destination[env, other], state.destination[env, agent])
             other += 1
         return result
 
@@ -142,11 +142,11 @@ def rules(num_agents: int, side: int) -> Rules:
     def advance(state: State, env: int, agent: int):
         """Move a head to the cell that the agent wants, which becomes its wire."""
         cell = state.position[env, agent]
-        wanted = state.wanted[env, agent]
-        if not _same(cell, wanted) and is_last(state, env, agent):
+        destination = state.destination[env, agent]
+        if not _same(cell, destination) and is_last(state, env, agent):
             state.grid[env, cell[0], cell[1]] = WIRE + 3 * agent
-            state.grid[env, wanted[0], wanted[1]] = HEAD + 3 * agent
-            state.position[env, agent] = wanted
+            state.grid[env, destination[0], destination[1]] = HEAD + 3 * agent
+            state.position[env, agent] = destination
             state.length[env, agent] = state.length[env, agent] + 1
 
     @wp.func(inline=True)
@@ -186,18 +186,23 @@ def rules(num_agents: int, side: int) -> Rules:
             io.action_mask[env, agent, choice] = (bits >> choice) & 1 == 1
 
     @wp.func(inline=True)
+    def write_layers(state: State, env: int, row: wp.array(dtype=float), index: int):
+        """Write a cell of the layers of heads, targets and wires, and return its value."""
+        content = state.grid[env, index // side, index % side]
+        kind = content % 3  # 0: a target or an empty cell
+        row[index] = wp.where(kind == HEAD, 1.0, 0.0)
+        row[num_cells + index] = wp.where(kind == 0 and content > 0, 1.0, 0.0)
+        row[2 * num_cells + index] = wp.where(kind == WIRE, 1.0, 0.0)
+        return content
+
+    @wp.func(inline=True)
     def observe(params: Params, state: State, io: IO, env: int, agent: int):
         """Write the layers of heads, targets, wires, own head and own target, row by row."""
         index = int(0)
         while index < num_cells:
-            row = index // side
-            here = state.grid[env, row, index - row * side]
-            kind = here - here // 3 * 3  # 0: a target or an empty cell
-            io.obs[env, agent, index] = wp.where(kind == HEAD, 1.0, 0.0)
-            io.obs[env, agent, num_cells + index] = wp.where(kind == 0 and here > 0, 1.0, 0.0)
-            io.obs[env, agent, 2 * num_cells + index] = wp.where(kind == WIRE, 1.0, 0.0)
-            io.obs[env, agent, 3 * num_cells + index] = wp.where(here == HEAD + 3 * agent, 1.0, 0.0)
-            io.obs[env, agent, 4 * num_cells + index] = wp.where(here == TARGET + 3 * agent, 1.0, 0.0)
+            content = write_layers(state, env, io.obs[env, agent], index)
+            io.obs[env, agent, 3 * num_cells + index] = wp.where(content == HEAD + 3 * agent, 1.0, 0.0)
+            io.obs[env, agent, 4 * num_cells + index] = wp.where(content == TARGET + 3 * agent, 1.0, 0.0)
             index += 1
 
     @wp.func(inline=True)
@@ -206,12 +211,7 @@ def rules(num_agents: int, side: int) -> Rules:
         if agent == 0:
             index = int(0)
             while index < num_cells:
-                row = index // side
-                here = state.grid[env, row, index - row * side]
-                kind = here - here // 3 * 3
-                io.global_state[env, index] = wp.where(kind == HEAD, 1.0, 0.0)
-                io.global_state[env, num_cells + index] = wp.where(kind == 0 and here > 0, 1.0, 0.0)
-                io.global_state[env, 2 * num_cells + index] = wp.where(kind == WIRE, 1.0, 0.0)
+                write_layers(state, env, io.global_state[env], index)
                 index += 1
 
     @wp.func
@@ -281,12 +281,12 @@ def rules(num_agents: int, side: int) -> Rules:
             if (bits >> choice) & 1 == 1:
                 total += wp.exp(logit(params, offset, choice) - highest)
         threshold = philox.unit(word) * total
-        state.wanted[env, agent] = cell
+        state.destination[env, agent] = cell
         total = float(0.0)
         for choice in range(1, NUM_ACTIONS):
             if total <= threshold and (bits >> choice) & 1 == 1:
                 total += wp.exp(logit(params, offset, choice) - highest)
-                state.wanted[env, agent] = _neighbor(cell, choice)
+                state.destination[env, agent] = _neighbor(cell, choice)
 
     @wp.func
     def walk_all(params: Params, state: State, env: int, rng: philox.Stream):
@@ -301,7 +301,7 @@ def rules(num_agents: int, side: int) -> Rules:
             walking = bool(False)
             agent = int(0)
             while agent < num_agents:
-                walking = walking or not _same(state.wanted[env, agent], state.position[env, agent])
+                walking = walking or not _same(state.destination[env, agent], state.position[env, agent])
                 advance(state, env, agent)
                 agent += 1
             steps += 1
@@ -344,10 +344,10 @@ def rules(num_agents: int, side: int) -> Rules:
         action_size=1,
         continuous=False,
         phases=(
-            agent_phase(aim, reads="grid position connected io.choice", writes="wanted"),
+            agent_phase(aim, reads="grid position connected io.choice", writes="destination"),
             world_phase(
                 move,
-                reads="grid position target wanted connected length",
+                reads="grid position target destination connected length",
                 writes="grid position connected length io.reward io.terminated",
             ),
         ),

@@ -1,6 +1,7 @@
-"""Connector-v0 (10 agents): Agents connect pairs of cells by wires that may not cross."""
+"""Connector-v0 (10 agents): Agents wire pairs of cells without crossing."""
 
 import colorsys
+import re
 from dataclasses import dataclass
 from typing import ClassVar
 
@@ -22,7 +23,10 @@ from warp_kernels.grid import connector
 class Config:
     """Settings of Connector-v0, with the names and defaults of Jumanji's Connector-v3."""
 
-    FOREIGN_NAMES: ClassVar[dict[str, str]] = {"time_limit": "max_episode_steps", "max_steps": "max_walk_steps"}
+    FOREIGN_NAMES: ClassVar[dict[str, str]] = {
+        "time_limit": "max_episode_steps",
+        "max_steps": "max_episode_steps is the time limit, max_walk_steps the length of random walks",
+    }
     """Names of Jumanji."""
 
     grid_size: int = setting(10, ge=2, le=connector.MAX_SIDE)
@@ -33,10 +37,10 @@ class Config:
     """Time limit [steps]; it truncates."""
     generator: str = setting("random_walk", choices=("random_walk", "uniform"))
     """Start: targets at the ends of random walks, so that all agents can connect, or uniformly random cells."""
-    temperature: float = setting(1.0, gt=0.0)
+    temperature: float = setting(1.0, ge=0.001)
     """Temperature of random walks: low values lead far away from the start."""
     max_walk_steps: int | None = setting(None, ge=1, le=255)
-    """Limit of the length of random walks [steps]; None: 1.5 * grid_size."""
+    """Limit of the length of random walks, including the first step [steps]; None: 1.5 * grid_size."""
     connected_reward: float = 1.0
     """Reward of an agent for reaching its target."""
     timestep_reward: float = -0.03
@@ -50,10 +54,10 @@ class Config:
         cells = self.grid_size**2
         # Each walk starts in two neighboring cells. If fewer than half of all such pairs that fit are placed at once,
         # there is room for another one.
-        most = cells // 2 if self.generator == "uniform" else (cells // 2 + 1) // 2
-        if self.num_agents > most:
+        limit = cells // 2 if self.generator == "uniform" else (cells // 2 + 1) // 2
+        if self.num_agents > limit:
             raise ConfigError(
-                f"num_agents: expected at most {most} with grid_size={self.grid_size} and "
+                f"num_agents: expected at most {limit} with grid_size={self.grid_size} and "
                 f"generator={self.generator!r}, got {self.num_agents}"
             )
 
@@ -61,6 +65,18 @@ class Config:
     def walk_steps(self) -> int:
         """Limit of the length of random walks [steps]."""
         return int(1.5 * self.grid_size) if self.max_walk_steps is None else self.max_walk_steps
+
+
+def original_settings(name: str) -> dict[str, int]:
+    """Return the settings of a task of Mava and Sable, such as "con-10x10x10a": rows, columns, agents.
+
+    Raises:
+        ConfigError: The name is no such task.
+    """
+    match = re.fullmatch(r"con-(\d+)x(\d+)x(\d+)a", str(name))
+    if match is None or match[1] != match[2]:
+        raise ConfigError(f"name: expected a task of Mava such as 'con-10x10x10a', got {name!r}")
+    return {"grid_size": int(match[1]), "num_agents": int(match[3])}
 
 
 def build(config: Config) -> EnvDefinition:
@@ -82,11 +98,11 @@ def build(config: Config) -> EnvDefinition:
             "grid": integers((side, side), 0, 3 * agents),
             "position": integers((agents,), 0, side - 1),
             "target": integers((agents,), 0, side - 1),
-            "wanted": integers((agents,), 0, side - 1),
+            "destination": integers((agents,), 0, side - 1),
             "connected": integers((agents,), 0, 1),
             "length": integers((agents,), 1, side * side),
         },
-        scratch=("wanted",),
+        scratch=("destination",),
         global_state_size=3 * side * side,
         max_episode_steps=config.max_episode_steps,
         time_limit_terminates=False,

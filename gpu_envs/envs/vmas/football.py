@@ -1,8 +1,9 @@
-"""VMASFootball-v0 (3 agents): A team plays football against a scripted or a learning one."""
+"""VMASFootball-v0 (3 agents): Two teams push a ball into goals."""
 
 import math
 from dataclasses import dataclass
 from itertools import product
+from typing import ClassVar
 
 import numpy as np
 import torch
@@ -10,7 +11,7 @@ from gymnasium import spaces
 
 from gpu_envs.definition.environment import EnvDefinition, WorldView, params_of, roster
 from gpu_envs.descriptions import ANY, Entities, ObservationBlock, points
-from gpu_envs.envs.vmas.scenario import MOVES, ScenarioConfig, own_motion, velocity, way
+from gpu_envs.envs.vmas.scenario import MOVES, ScenarioConfig, own_motion, require_room, velocity, way
 from gpu_envs.envs.vmas.scene import scene
 from gpu_envs.errors import ConfigError
 from gpu_envs.rendering.scene import BLUE, DARK, GRAY, GREEN, RED, Scene, boxes, lines, rings
@@ -25,6 +26,13 @@ _SHOOTING, _SCRIPT, _FORMATION = {"enable_shooting": True}, {"ai_red_agents": Tr
 @dataclass(frozen=True)
 class Config(ScenarioConfig):
     """Settings of VMASFootball-v0, with the names and defaults of VMAS."""
+
+    FOREIGN_NAMES: ClassVar[dict[str, str]] = {
+        "ai_blue_agents": "blue players are agents; only red ones may follow the script",
+        "dict_obs": "observations are vectors; gpu-envs info lists their parts",
+        "n_traj_points": "the script is not drawn",
+    }
+    """Settings of VMAS that are left out."""
 
     max_steps: int = setting(500, ge=1, le=MAX_INT)
     """Time limit [steps]; the episode is truncated. VMAS has none by default; 500 is BenchMARL's."""
@@ -156,19 +164,32 @@ def build(config: Config) -> EnvDefinition:
 
 
 def _check(config: Config) -> None:
-    if config.physically_different and config.n_blue_agents != pitch.PLAYERS:
-        count = pitch.PLAYERS
-        raise ConfigError(f"physically_different: expected n_blue_agents={count}, got {config.n_blue_agents}")
-    if config.physically_different and config.max_speed <= 0.1:
-        raise ConfigError(f"physically_different: expected max_speed > 0.1, got {config.max_speed}")
+    """Raise a ConfigError if the teams, the pitch or the forces do not fit each other."""
+    largest = config.agent_size
+    if config.physically_different:
+        largest += 0.01  # the goalkeeper's radius
+        least = {"max_speed": 0.1, "u_multiplier": 0.05} | (
+            {"u_shoot_multiplier": 0.2} if config.enable_shooting else {}
+        )
+        if config.n_blue_agents != pitch.PLAYERS:
+            raise ConfigError(
+                f"physically_different: expected n_blue_agents={pitch.PLAYERS}, got {config.n_blue_agents}"
+            )
+        for name, value in least.items():
+            if getattr(config, name) <= value:
+                raise ConfigError(f"physically_different: expected {name} > {value}, got {getattr(config, name)}")
     if not config.ai_red_agents and config.n_red_agents < 1:
         raise ConfigError(f"ai_red_agents=False: expected n_red_agents >= 1, got {config.n_red_agents}")
-    widest = config.pitch_width - 2.0 * config.agent_size
-    if not 2.0 * config.agent_size < config.goal_size < widest:
-        span = f"more than {2.0 * config.agent_size:g} and less than {widest:g}"
-        raise ConfigError(f"goal_size: expected {span}, the width of the pitch without players, got {config.goal_size}")
+    narrowest, widest = 2.0 * max(largest, config.ball_size), config.pitch_width - 2.0 * config.agent_size
+    if not narrowest < config.goal_size < widest:
+        raise ConfigError(
+            f"goal_size: expected more than {narrowest:g}, the width of players and ball, and less than {widest:g}, "
+            f"the width of the pitch without players, got {config.goal_size}"
+        )
     if config.pitch_length <= 4.0 * config.agent_size:
         raise ConfigError(f"pitch_length: expected more than {4.0 * config.agent_size:g}, got {config.pitch_length}")
+    for count in (config.n_blue_agents, config.n_red_agents):
+        require_room(count, 2.0 * config.agent_size, 0.5 * config.pitch_length, config.pitch_width)
 
 
 def draw(core: WorldView, envs: torch.Tensor) -> Scene:
@@ -180,7 +201,7 @@ def draw(core: WorldView, envs: torch.Tensor) -> Scene:
     net = center + torch.tensor([half[0] + 0.5 * (config.goal_depth - config.agent_size), 0.0], device=core.device)
     net_half = torch.tensor([config.goal_depth, config.goal_size], device=core.device) / 2.0
     line = center + torch.tensor([0.0, reach], device=core.device)
-    under = (
+    background = (
         boxes(center, half, GREEN, 0.75),
         boxes(torch.cat([net, -net], 1), net_half, GRAY, 0.5),
         boxes(center, half, _WHITE, 0.9, 0.012),
@@ -190,7 +211,7 @@ def draw(core: WorldView, envs: torch.Tensor) -> Scene:
     colors = {rows.body.name: BLUE for rows in physics.rows} | {"red": RED, "ball": _WHITE}
     colors |= dict.fromkeys(("wall", "goal_back", "goal_side"), DARK)
     view = max(width + config.goal_depth, reach)
-    return scene(core, envs, physics, colors, under=under, view=view)
+    return scene(core, envs, physics, colors, under=background, view=view)
 
 
 def action_names(config: Config, row: int) -> list[str]:

@@ -124,7 +124,7 @@ def test_arguments_that_are_refused(settings, message):
     with pytest.raises((ConfigError, TypeError), match=message):
         make(**settings)
     with pytest.raises(ConfigError, match="did you mean 'transport'"):
-        make_env("transprt", WORLDS)
+        make_env("transportt", WORLDS)
 
 
 @pytest.mark.parametrize(

@@ -285,6 +285,14 @@ def test_episode_ends_after_max_steps(limit):
         assert not other.any()
 
 
+def test_restored_states_without_a_permutation_are_observed():
+    core = make(op_ingredient_permutations=(0, 1))
+    state = core.get_state()
+    state["state.permutation"].zero_()
+    core.set_state(state)
+    core.step(core.sample_actions())
+
+
 # ---------------------------------------------------------------- settings
 
 
@@ -307,7 +315,10 @@ def test_episode_ends_after_max_steps(limit):
             {"layout_grid": "WWWPWW|0A RAX|RPBWPW", "possible_recipes": None},
             r"layout_grid: expected a kitchen whose agents can cook and deliver the recipe \[0, 0, 0\]",
         ),
-        ({"possible_recipes": ((0, 0, 2),)}, r"possible_recipes: expected a kitchen .* the recipe \[0, 0, 2\]"),
+        (
+            {"possible_recipes": ((0, 0, 2),)},
+            r"possible_recipes: expected ingredients of the kitchen, \[0, 1\], got the recipe \[0, 0, 2\]",
+        ),
         ({"possible_recipes": ((0, 0),)}, "possible_recipes: expected lists of 3 ingredients 0 to 9"),
         ({"possible_recipes": ()}, "possible_recipes: expected lists of 3 ingredients 0 to 9"),
         ({"op_ingredient_permutations": (0, 2)}, "op_ingredient_permutations: expected different ingredients of 0 to"),

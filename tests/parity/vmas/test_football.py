@@ -104,7 +104,11 @@ def test_sparse_rewards_of_equal_teams_sum_to_zero():
     [
         ({"physically_different": True}, "expected n_blue_agents=5, got 3"),
         ({"n_red_agents": 0, **SELF_PLAY}, "expected n_red_agents >= 1, got 0"),
-        ({"goal_size": 1.5}, "goal_size: expected more than 0.05 and less than 1.45"),
+        ({"goal_size": 1.5}, "goal_size: expected more than 0.05, the width of players and ball, and less than 1.45"),
+        ({"ball_size": 0.2}, "goal_size: expected more than 0.4, the width of players and ball"),
+        ({"physically_different": True, "n_blue_agents": 5, "u_multiplier": 0.05}, "expected u_multiplier > 0.05"),
+        ({"n_red_agents": 5000}, "5000"),
+        ({"ai_blue_agents": True}, "blue players are agents; only red ones may follow the script"),
         ({"u_shoot_multiplier": 1.0}, "enable_shooting"),
         ({"ai_strength": 0.5, **SELF_PLAY}, "ai_red_agents"),
     ],

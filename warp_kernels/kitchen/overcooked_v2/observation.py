@@ -94,7 +94,8 @@ def observation(
             index = number >> KIND_BITS
             if kind >= INGREDIENTS:
                 layer = int(0)
-                while seen_ingredient(state, env, agent, layer) != kind - INGREDIENTS:
+                last = num_ingredients - 1  # restored states may have no permutation
+                while layer < last and seen_ingredient(state, env, agent, layer) != kind - INGREDIENTS:
                     layer += 1
                 put(row, cell, terrain_layer + INGREDIENTS - 1 + layer, 1)
             elif kind != FLOOR:

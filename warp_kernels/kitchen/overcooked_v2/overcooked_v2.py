@@ -347,7 +347,7 @@ def rules(
                 play,
                 reads=(
                     "place facing held item timer recipe correct shaped deliveries key target blocked terrain recipes "
-                    "io.choice"
+                    "io.choice io.step"
                 ),
                 writes="place facing held item timer recipe correct shaped deliveries target blocked io.reward",
             ),

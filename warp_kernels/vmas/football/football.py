@@ -280,7 +280,7 @@ def rules(sizes: Sizes, continuous: bool) -> Rules:
         item_phase(
             num_teams + num_scripted,
             settle,
-            reads="pos vel ball_to_goal agent_to_ball",
+            reads=f"pos vel ball_to_goal agent_to_ball{' io.episode io.seed io.step io.world' if num_scripted else ''}",
             writes=f"ball_to_goal agent_to_ball earned{' noise' if num_scripted else ''}",
         ),
         agent_phase(judge, reads="pos earned", writes="score io.reward io.terminated"),

@@ -135,7 +135,7 @@ class RecipeKitchen:
                     spot = reached.pop()
                     if rooms[spot] < 0:
                         rooms[spot] = cell
-                        reached += [next for next in self.neighbors(spot) if self.kinds[next] == FLOOR]
+                        reached += [beside for beside in self.neighbors(spot) if self.kinds[beside] == FLOOR]
         return rooms
 
     def neighbors(self, cell: int) -> list[int]:
@@ -148,13 +148,13 @@ class RecipeKitchen:
     def teams(self) -> dict[int, set[int]]:
         """Rooms from which agents reach a cell that is no floor, joined where agents hand items over counters."""
         manned = {int(self.rooms[cell]) for cell in self.starts}
-        reach = {cell: {int(self.rooms[next]) for next in self.neighbors(cell)} & manned
+        reach = {cell: {int(self.rooms[beside]) for beside in self.neighbors(cell)} & manned
                  for cell in range(len(self.kinds)) if self.kinds[cell] != FLOOR}  # fmt: skip
         team = {room: room for room in manned}
         for cell in self.counters:
             for room in reach[cell]:
-                joined, kept = team[room], team[min(reach[cell])]
-                team = {name: kept if value == joined else value for name, value in team.items()}
+                joined, root = team[room], team[min(reach[cell])]
+                team = {name: root if value == joined else value for name, value in team.items()}
         return {cell: {team[room] for room in rooms} for cell, rooms in reach.items()}
 
     def teams_at(self, *kinds: int) -> set[int]:
@@ -167,13 +167,16 @@ def check_solvable(kitchen: RecipeKitchen, recipes: Iterable[Recipe], source: st
 
     Args:
         kitchen: Kitchen.
-        recipes: Recipes of ingredients that it has.
+        recipes: Recipes.
         source: Name of the setting, for messages.
 
     Raises:
         ConfigError: No agent gets to something that the recipe needs, or it cannot be brought to where it is needed.
     """
+    piles = _piles(kitchen)
     for recipe in recipes:
+        if not set(recipe) <= set(piles):
+            raise ConfigError(f"{source}: expected ingredients of the kitchen, {piles}, got the recipe {list(recipe)}")
         parts = [kitchen.teams_at(INGREDIENTS + ingredient) for ingredient in set(recipe)]
         servers = kitchen.teams_at(PLATES) & kitchen.teams_at(GOAL)
         if not any(servers & kitchen.teams[pot] and all(part & kitchen.teams[pot] for part in parts)
@@ -222,8 +225,12 @@ def read_recipes(recipes: Any) -> tuple[Recipe, ...]:
 
 def all_recipes(kitchen: RecipeKitchen) -> tuple[Recipe, ...]:
     """Return all recipes of the ingredients that a kitchen has."""
-    ingredients = sorted({int(kind) - INGREDIENTS for kind in kitchen.kinds if kind >= INGREDIENTS})
-    return tuple(combinations_with_replacement(ingredients, POT_SIZE))
+    return tuple(combinations_with_replacement(_piles(kitchen), POT_SIZE))
+
+
+def _piles(kitchen: RecipeKitchen) -> list[int]:
+    """Return the ingredients of which a kitchen has a pile."""
+    return sorted({int(kind) - INGREDIENTS for kind in kitchen.kinds if kind >= INGREDIENTS})
 
 
 def has_indicator(kitchen: RecipeKitchen) -> bool:

@@ -1,4 +1,4 @@
-"""OvercookedV2-v0 (2 agents): Cooks who see a part of the kitchen cook the recipe of the day."""
+"""OvercookedV2-v0 (2 agents): Cooks with a partial view cook a drawn recipe."""
 
 from dataclasses import dataclass
 from functools import cache
@@ -110,8 +110,8 @@ class Config:
     @property
     def recipes(self) -> tuple[layouts.Recipe, ...]:
         """Possible recipes."""
-        own = LAYOUTS[self.layout][1] if self.layout_grid is None else None
-        return self.possible_recipes or own or layouts.all_recipes(self.kitchen)
+        recipes = LAYOUTS[self.layout][1] if self.layout_grid is None else None
+        return self.possible_recipes or recipes or layouts.all_recipes(self.kitchen)
 
     @property
     def num_layers(self) -> int:
