@@ -215,29 +215,29 @@ def rules(num_agents: int, side: int) -> Rules:
                 index += 1
 
     @wp.func
-    def is_open(state: State, env: int, cell: wp.vec2i, place: int, start: wp.vec2i):
+    def is_open(state: State, env: int, cell: wp.vec2i, region: int, start: wp.vec2i):
         """Return whether a cell is empty, and has an empty neighbor or is beside another cell if asked."""
         result = value(state, env, cell) == EMPTY
-        if result and place == WITH_EXIT:
+        if result and region == WITH_EXIT:
             result = exits(state, env, cell, EMPTY) != 0
-        if place == BESIDE:
+        if region == BESIDE:
             result = result and wp.abs(cell[0] - start[0]) + wp.abs(cell[1] - start[1]) == 1
         return result
 
     @wp.func
-    def random_cell(state: State, env: int, place: int, start: wp.vec2i, word: wp.uint32):
+    def random_cell(state: State, env: int, region: int, start: wp.vec2i, word: wp.uint32):
         """Return a uniform cell among the open ones."""
         count = int(0)
         index = int(0)
         while index < num_cells:
-            count += wp.where(is_open(state, env, wp.vec2i(index // side, index % side), place, start), 1, 0)
+            count += wp.where(is_open(state, env, wp.vec2i(index // side, index % side), region, start), 1, 0)
             index += 1
         rank = philox.below(word, count)
         result = wp.vec2i(-1, -1)
         index = int(0)
         while index < num_cells and rank >= 0:
             cell = wp.vec2i(index // side, index % side)
-            if is_open(state, env, cell, place, start):
+            if is_open(state, env, cell, region, start):
                 result = cell
                 rank -= 1
             index += 1
@@ -251,8 +251,8 @@ def rules(num_agents: int, side: int) -> Rules:
             agent = index // 2
             is_first = index % 2 == 0
             words = philox.bits(rng, agent, philox.RESET, 0)
-            place = wp.where(params.uniform == 1, ANYWHERE, wp.where(is_first, WITH_EXIT, BESIDE))
-            cell = random_cell(state, env, place, state.target[env, agent], wp.where(is_first, words[0], words[1]))
+            region = wp.where(params.uniform == 1, ANYWHERE, wp.where(is_first, WITH_EXIT, BESIDE))
+            cell = random_cell(state, env, region, state.target[env, agent], wp.where(is_first, words[0], words[1]))
             state.grid[env, cell[0], cell[1]] = wp.where(is_first, WIRE, HEAD) + 3 * agent
             if is_first:
                 state.target[env, agent] = cell

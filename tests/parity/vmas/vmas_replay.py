@@ -164,23 +164,23 @@ def football_arrange(env, rng):
     scenario, case = env.scenario, rng.random()
     half = np.array([scenario.pitch_length, scenario.pitch_width]) / 2.0
     if case < 0.15:
-        place = rng.choice([-1.0, 1.0]) * (half[0] + rng.uniform(-0.01, 0.03)), rng.uniform(-0.2, 0.2)
+        position = rng.choice([-1.0, 1.0]) * (half[0] + rng.uniform(-0.01, 0.03)), rng.uniform(-0.2, 0.2)
     elif case < 0.3:
-        place = (rng.choice([-1.0, 1.0], 2) * (half - rng.uniform(0.0, 0.06, 2))) * rng.choice([0.5, 1.0], 2)
+        position = (rng.choice([-1.0, 1.0], 2) * (half - rng.uniform(0.0, 0.06, 2))) * rng.choice([0.5, 1.0], 2)
     elif case < 0.6:
         agent = env.agents[rng.integers(len(env.agents))]
         angle = float(agent.state.rot[0, 0]) + rng.uniform(-1.0, 1.0)
         reach = agent.shape.radius + scenario.ball_size + rng.uniform(0.0, 0.05)
-        place = agent.state.pos[0].numpy() + reach * np.array([np.cos(angle), np.sin(angle)])
+        position = agent.state.pos[0].numpy() + reach * np.array([np.cos(angle), np.sin(angle)])
     elif scenario.red_controller is not None:
-        place = rng.uniform(-0.4, 0.4, 2)
+        position = rng.uniform(-0.4, 0.4, 2)
         for player in scenario.red_agents[:2]:  # behind it, as their side counts more than their distance
             angle, reach = rng.uniform(-0.7, 0.7), rng.uniform(0.1, 0.2)
             offset = reach * np.array([np.cos(angle), np.sin(angle)])
-            player.set_pos(torch.tensor(place + offset, dtype=torch.float32), 0)
+            player.set_pos(torch.tensor(position + offset, dtype=torch.float32), 0)
     else:
         return
-    scenario.ball.set_pos(torch.tensor(place, dtype=torch.float32), 0)
+    scenario.ball.set_pos(torch.tensor(position, dtype=torch.float32), 0)
     scenario.ball.set_vel(torch.tensor(rng.uniform(-0.3, 0.3, 2), dtype=torch.float32), 0)
 
 
