@@ -122,10 +122,10 @@ def overcooked_v2(settings):
     width, cells = kitchen.width, len(kitchen.kinds)
 
     def step_world(previous, recipe, action):
-        place = previous["place"]
+        position = previous["position"]
         layers = jnp.zeros((cells, 3), jnp.int32).at[:, 0].set(static.ravel())
         layers = layers.at[surfaces, 1].set(previous["item"]).at[timers, 2].set(previous["timer"])
-        position = Position(x=place % width, y=place // width)
+        position = Position(x=position % width, y=position // width)
         state = State(
             agents=Agent(pos=position, dir=previous["facing"], inventory=previous["held"]),
             grid=layers.reshape(*static.shape, 3),
@@ -149,7 +149,7 @@ def overcooked_v2(settings):
             + settings.get("reward_shaping_factor", 0.0) * shaped,
             "done": jnp.stack([done[agent] for agent in env.agents]),
             "shaped": shaped,
-            "place": new.agents.pos.y * width + new.agents.pos.x,
+            "position": new.agents.pos.y * width + new.agents.pos.x,
             "facing": new.agents.dir,
             "held": new.agents.inventory,
             "item": grid[surfaces, 1],

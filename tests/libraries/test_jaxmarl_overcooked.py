@@ -136,11 +136,11 @@ def test_starts_of_v2_are_distributed_as_in_jaxmarl(starts):
     core.reset()
     kitchen, state = core.config.kitchen, {name: values.numpy() for name, values in core.world_state.items()}
     grid = np.asarray(theirs.grid).reshape(4000, -1, 3)
-    place = np.asarray(theirs.agents.pos.y * kitchen.width + theirs.agents.pos.x)
+    position = np.asarray(theirs.agents.pos.y * kitchen.width + theirs.agents.pos.x)
     weights = 3 ** np.arange(4).reshape(2, 2)
     permutations = (np.asarray(theirs.ingredient_permutations) * weights).sum((1, 2))
     pairs = [
-        (state["place"] @ [100, 1], place @ [100, 1]),
+        (state["position"] @ [100, 1], position @ [100, 1]),
         (state["facing"] @ [4, 1], np.asarray(theirs.agents.dir) @ [4, 1]),
         (state["recipe"], np.asarray(theirs.recipe)),
         ((state["permutation"] * weights).sum((1, 2)), permutations),

@@ -58,17 +58,17 @@ def overcooked_actions():
     small = {"layout_grid": ("XPXXX", "O   D", "X 12X", "X   X", "XSXXX")}
 
     def prepare(state):
-        state["place"].copy_(torch.tensor([[12, 18]]))
+        state["position"].copy_(torch.tensor([[12, 18]]))
         state["held"].copy_(torch.tensor([[2, 0]]))
 
     def before_counter(state):
         prepare(state)
-        state["place"][:, 0] = 11
+        state["position"][:, 0] = 11
 
     (table,) = tables.action_tables("kitchen/overcooked")
     for index, meaning in table:
         after = one_step("kitchen/overcooked", prepare, index, **small)
-        assert after["place"][0] - 12 == next((moves[words] for words in moves if words in meaning), 0)
+        assert after["position"][0] - 12 == next((moves[words] for words in moves if words in meaning), 0)
         after = one_step("kitchen/overcooked", before_counter, index, **small)
         assert (after["held"][0] == 0) == ("interact" in meaning)
 
@@ -79,19 +79,19 @@ def overcooked_v2_actions():
     small = {"layout_grid": ("WPWWW", "0A AB", "W   W", "1   R", "WXWWW")}
 
     def prepare(state):
-        state["place"].copy_(torch.tensor([[12, 18]]))
+        state["position"].copy_(torch.tensor([[12, 18]]))
         state["held"].copy_(torch.tensor([[1, 0]]))
         state["facing"].zero_()
         state["item"].zero_()
 
     def before_counter(state):
         prepare(state)
-        state["place"][:, 0] = 7
+        state["position"][:, 0] = 7
 
     (table,) = tables.action_tables("kitchen/overcooked_v2")
     for index, meaning in table:
         after = one_step("kitchen/overcooked_v2", prepare, index, **small)
-        assert after["place"][0] - 12 == next((moves[words] for words in moves if words in meaning), 0)
+        assert after["position"][0] - 12 == next((moves[words] for words in moves if words in meaning), 0)
         after = one_step("kitchen/overcooked_v2", before_counter, index, **small)
         assert (after["held"][0] == 0) == ("interact" in meaning)
 
@@ -194,7 +194,7 @@ def gather_trade_build_actions():
 
     def prepare(state):
         state["cell"].zero_()
-        state["place"].copy_(torch.tensor([[4, 0]]))
+        state["position"].copy_(torch.tensor([[4, 0]]))
         state["cell"][0, [4, 0]] = torch.tensor([1 << 16, 2 << 16], dtype=torch.int32)
         state["goods"].fill_(1)
         state["coin"][0, 0] = 20.0
@@ -205,7 +205,7 @@ def gather_trade_build_actions():
         after = one_step("economy/gather_trade_build", prepare, action, **settings)
         words = meaning.split()
         assert (after["houses"][0] == 1) == (meaning == "build a house")
-        assert after["place"][0] == 4 + (ways[words[1]] if words[0] == "go" else 0)
+        assert after["position"][0] == 4 + (ways[words[1]] if words[0] == "go" else 0)
         book = torch.zeros(4, dtype=torch.int32)
         if words[0] in ("buy", "sell"):
             number = 2 * (words[1] == "wood") + (words[0] == "sell")

@@ -125,8 +125,10 @@ def results(core, outcome):
 def eager(core, action, rng):
     """Let most agents of a kitchen turn to something beside them that is of use for what they hold, and use it."""
     kitchen, state = core.config.kitchen, core.world_state
-    place, facing, held = (state[name].numpy() for name in ("place", "facing", "held"))
-    beside = kitchen.kinds[place[..., None] + np.array([-kitchen.width, kitchen.width, 1, -1])]  # up, down, right, left
+    position, facing, held = (state[name].numpy() for name in ("position", "facing", "held"))
+    beside = kitchen.kinds[
+        position[..., None] + np.array([-kitchen.width, kitchen.width, 1, -1])
+    ]  # up, down, right, left
     hands_full = held[..., None] > 0
     is_dish = (held[..., None] & 2) > 0
     useful = np.where(is_dish, beside == GOAL, np.where(hands_full, beside == POT, beside > GOAL))

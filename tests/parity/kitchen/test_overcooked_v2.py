@@ -34,7 +34,7 @@ def at(*agents, items=(), recipe=2 * ZERO + ONE, **settings):
     core = make(**settings)
     state = core.world_state
     for index, values in enumerate(agents):
-        for name, value in zip(("place", "facing", "held"), values, strict=True):
+        for name, value in zip(("position", "facing", "held"), values, strict=True):
             state[name][0, index] = value
     for surface, item in items:
         state["item"][0, surface] = item
@@ -83,7 +83,7 @@ def test_recorded_steps_are_of_all_layouts_and_have_all_cases():
             "dishes taken": ((before != 0) & (after == 0))[..., :pots].sum(),
             "shaped rewards of 3": (trace["after.shaped"] == 3).sum(),
             "shaped rewards of 5": (trace["after.shaped"] == 5).sum(),
-            "moves": (trace["before.place"] != trace["after.place"]).sum(),
+            "moves": (trace["before.position"] != trace["after.position"]).sum(),
             "ends": trace["after.done"].all(-1).sum(),
         }
         total = {name: int(count) + total.get(name, 0) for name, count in counts.items()}
@@ -100,13 +100,13 @@ def make_config(settings):
 def test_agents_that_want_one_cell_or_exchange_cells_stay_and_turn():
     core = at((6, FACING_UP, 0), (8, FACING_UP, 0))
     step(core, RIGHT, LEFT)
-    assert core.world_state["place"].tolist() == [[6, 8]]
+    assert core.world_state["position"].tolist() == [[6, 8]]
     assert core.world_state["facing"].tolist() == [[FACING_RIGHT, FACING_LEFT]]
     core = at((6, FACING_UP, 0), (7, FACING_UP, 0))
     step(core, RIGHT, LEFT)
-    assert core.world_state["place"].tolist() == [[6, 7]]
+    assert core.world_state["position"].tolist() == [[6, 7]]
     step(core, RIGHT, RIGHT)  # into the cell that the other leaves
-    assert core.world_state["place"].tolist() == [[7, 8]]
+    assert core.world_state["position"].tolist() == [[7, 8]]
 
 
 def test_agents_behind_one_that_is_blocked_stay_too():
@@ -114,9 +114,9 @@ def test_agents_behind_one_that_is_blocked_stay_too():
     row = ("WPWWWWXW", "0AAA A B", "WWWWWWWW")
     core = make(layout_grid=row, possible_recipes=((0, 0, 0),))
     step(core, RIGHT, RIGHT, RIGHT, LEFT)
-    assert core.world_state["place"].tolist() == [[9, 10, 11, 13]]
+    assert core.world_state["position"].tolist() == [[9, 10, 11, 13]]
     step(core, RIGHT, RIGHT, RIGHT, STAY)
-    assert core.world_state["place"].tolist() == [[10, 11, 12, 13]]
+    assert core.world_state["position"].tolist() == [[10, 11, 12, 13]]
 
 
 # ---------------------------------------------------------------- interactions
@@ -125,7 +125,7 @@ def test_agents_behind_one_that_is_blocked_stay_too():
 def test_agent_that_moves_interacts_from_its_new_cell_in_the_next_step():
     core = at((6, FACING_UP, 0), (8, FACING_UP, 0))
     step(core, INTERACT, LEFT)  # a pot of nothing, with empty hands
-    assert core.world_state["place"].tolist() == [[6, 7]]
+    assert core.world_state["position"].tolist() == [[6, 7]]
     step(core, STAY, UP)
     step(core, STAY, INTERACT)
     assert core.world_state["held"].tolist() == [[0, ZERO]]
@@ -186,7 +186,7 @@ def test_right_delivery_draws_a_recipe_if_asked():
         state = core.world_state
         first = state["recipe"].clone()
         assert sorted(first.unique().tolist()) == [12, 24, 48]
-        state["place"].copy_(torch.tensor([8, 6]))
+        state["position"].copy_(torch.tensor([8, 6]))
         state["facing"].fill_(FACING_DOWN)
         state["held"][:, 0] = first + DISH
         core.step(torch.tensor([[INTERACT, STAY]]).expand(3000, 2))
@@ -208,7 +208,7 @@ def test_window_is_the_kitchen_around_the_agent_and_zero_outside():
         padded = torch.nn.functional.pad(layers(whole), (0, 0, 1, 1, 1, 1))
         for env in range(64):
             for agent in range(2):
-                y, x = divmod(int(part.world_state["place"][env, agent]), 5)
+                y, x = divmod(int(part.world_state["position"][env, agent]), 5)
                 assert torch.equal(layers(part)[env, agent], padded[env, agent, y : y + 3, x : x + 3])
     assert torch.equal(whole.state(), part.state())
 
@@ -241,11 +241,11 @@ def test_channels_first_has_the_same_numbers():
 def test_random_positions_are_uniform_in_the_rooms_of_the_agents():
     grid = ("WP0WPW", "RA WAW", "W  A W", "WBXWBW")
     core = make(6000, layout_grid=grid, possible_recipes=None, random_agent_positions=True)
-    place, facing = core.world_state["place"], core.world_state["facing"]
+    position, facing = core.world_state["position"], core.world_state["facing"]
     assert core.definition.initial["room_size"].tolist() == [7, 7, 7]
-    assert not (place[:, :1] == place[:, 1:]).any()
+    assert not (position[:, :1] == position[:, 1:]).any()
     for agent in range(3):
-        shares = place[:, agent].bincount(minlength=24) / 6000
+        shares = position[:, agent].bincount(minlength=24) / 6000
         assert (shares[shares > 0] - 1 / 7).abs().max() < 0.02
     assert (facing.flatten().bincount() / 18000 - 0.25).abs().max() < 0.02
 
@@ -253,9 +253,9 @@ def test_random_positions_are_uniform_in_the_rooms_of_the_agents():
 def test_rooms_do_not_mix():
     grid = ("WP0WPW", "RA WAW", "W  W W", "WBXWBW")
     core = make(2000, layout_grid=grid, possible_recipes=None, random_agent_positions=True)
-    place = core.world_state["place"]
-    assert sorted(place[:, 0].unique().tolist()) == [7, 8, 13, 14]
-    assert sorted(place[:, 1].unique().tolist()) == [10, 16]
+    position = core.world_state["position"]
+    assert sorted(position[:, 0].unique().tolist()) == [7, 8, 13, 14]
+    assert sorted(position[:, 1].unique().tolist()) == [10, 16]
 
 
 def test_random_starts_have_the_probabilities_of_the_original():

@@ -17,7 +17,7 @@ from warp_kernels.kitchen.overcooked_v2.items import (
 )
 
 NUM_AGENT_LAYERS = 7
-"""Layers of an agent before the counts of the ingredients that it holds: place, four orientations, plate, cooked."""
+"""Layers of an agent before the counts of the ingredients that it holds: position, four orientations, plate, cooked."""
 
 
 def num_layers(num_ingredients: int, indicates_delivery: bool) -> int:
@@ -120,9 +120,9 @@ def observation(
             """Write the layers of the agents in the window."""
             other = int(0)
             while other < num_agents:
-                place = state.place[env, other]
-                x = place % width - left
-                y = place // width - top
+                position = state.position[env, other]
+                x = position % width - left
+                y = position // width - top
                 if x >= 0 and x < columns and y >= 0 and y < rows:
                     cell = y * columns + x
                     first = wp.where(other == agent, 0, per_agent)
@@ -170,9 +170,9 @@ def observation(
         @wp.func(inline=True)
         def observe(params: Params, state: State, io: IO, env: int, agent: int):
             """Write the window around the agent."""
-            place = state.place[env, agent]
-            left = place % width - view_size
-            write_window(io.obs[env, agent], state, env, agent, left, place // width - view_size)
+            position = state.position[env, agent]
+            left = position % width - view_size
+            write_window(io.obs[env, agent], state, env, agent, left, position // width - view_size)
 
     @wp.func(inline=True)
     def global_state(params: Params, state: State, io: IO, env: int, agent: int):

@@ -82,7 +82,7 @@ class Params:
 class State:
     """State of E worlds, A agents, C cells, S surfaces, T timers, N ingredients, R recipes, P permuted of N."""
 
-    place: wp.array2d(dtype=int)  # (E, A) cell of the agent
+    position: wp.array2d(dtype=int)  # (E, A) cell of the agent
     facing: wp.array2d(dtype=int)  # (E, A) orientation: 0 up, 1 down, 2 right, 3 left
     held: wp.array2d(dtype=int)  # (E, A) item in the agent's hands
     item: wp.array2d(dtype=int)  # (E, S) item on the surface
@@ -106,7 +106,7 @@ class State:
 
 SCRATCH = ("target", "blocked")
 """Fields of State that carry nothing to the next step."""
-_DENSE = ("place", "facing", "held", "item", "timer", "permutation", "shaped", "deliveries", *SCRATCH)
+_DENSE = ("position", "facing", "held", "item", "timer", "permutation", "shaped", "deliveries", *SCRATCH)
 
 
 @cache
@@ -157,7 +157,7 @@ def rules(
     @wp.func(inline=True)
     def aim(state: State, env: int, agent: int, choice: int):
         """Turn the agent, and set the cell to which it moves if no agent is in its way."""
-        cell = state.place[env, agent]
+        cell = state.position[env, agent]
         state.target[env, agent] = cell
         if choice < STAY:
             facing = wp.where(choice == RIGHT, FACING_RIGHT, wp.where(choice == DOWN, FACING_DOWN, FACING_UP))
@@ -186,7 +186,7 @@ def rules(
             agent = int(0)
             while agent < num_agents:
                 if state.blocked[env, agent] == 1:
-                    state.target[env, agent] = state.place[env, agent]
+                    state.target[env, agent] = state.position[env, agent]
                 agent += 1
         return collide
 
@@ -200,15 +200,15 @@ def rules(
         while agent < num_agents:
             other = int(0)
             while other < agent:
-                to_other = state.target[env, agent] == state.place[env, other]
-                if to_other and state.target[env, other] == state.place[env, agent]:
-                    state.target[env, agent] = state.place[env, agent]
-                    state.target[env, other] = state.place[env, other]
+                to_other = state.target[env, agent] == state.position[env, other]
+                if to_other and state.target[env, other] == state.position[env, agent]:
+                    state.target[env, agent] = state.position[env, agent]
+                    state.target[env, other] = state.position[env, other]
                 other += 1
             agent += 1
         agent = int(0)
         while agent < num_agents:
-            state.place[env, agent] = state.target[env, agent]
+            state.position[env, agent] = state.target[env, agent]
             agent += 1
 
     @wp.func
@@ -257,7 +257,7 @@ def rules(
     @wp.func(inline=True)
     def interact(params: Params, state: State, env: int, agent: int, plates: int):
         """Use the thing in front of the agent; write its state and shaped reward, and return the common reward."""
-        front = state.terrain[0, ahead(state.place[env, agent], state.facing[env, agent])]
+        front = state.terrain[0, ahead(state.position[env, agent], state.facing[env, agent])]
         kind = front & kind_mask
         index = front >> KIND_BITS
         hand = state.held[env, agent]
@@ -346,10 +346,10 @@ def rules(
             world_phase(
                 play,
                 reads=(
-                    "place facing held item timer recipe correct shaped deliveries key target blocked terrain recipes "
-                    "io.choice io.step"
+                    "position facing held item timer recipe correct shaped deliveries key target blocked terrain "
+                    "recipes io.choice io.step"
                 ),
-                writes="place facing held item timer recipe correct shaped deliveries target blocked io.reward",
+                writes="position facing held item timer recipe correct shaped deliveries target blocked io.reward",
             ),
         ),
         observe=observe,

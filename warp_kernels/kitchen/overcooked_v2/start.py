@@ -44,7 +44,7 @@ def start(
         others = int(0)
         other = int(0)
         while other < agent:
-            others += wp.where(state.room[0, state.place[env, other]] == room, 1, 0)
+            others += wp.where(state.room[0, state.position[env, other]] == room, 1, 0)
             other += 1
         skip = int(philox.below(word, wp.max(state.room_size[0, agent] - others, 1)))
         result = state.start[0, agent]
@@ -53,7 +53,7 @@ def start(
             free = bool(state.room[0, cell] == room)
             other = int(0)
             while other < agent:
-                free = free and state.place[env, other] != cell
+                free = free and state.position[env, other] != cell
                 other += 1
             if free:
                 result = cell
@@ -99,7 +99,7 @@ def start(
 
     @wp.func(inline=True)
     def reset(params: Params, state: State, env: int, rng: philox.Stream):
-        """Choose the recipe, place the agents, and empty or fill pots and counters."""
+        """Choose the recipe, position the agents, and empty or fill pots and counters."""
         state.key[env] = episode_key(rng)
         state.recipe[env] = random_recipe(params, state, philox.bits(rng, num_agents, philox.RESET, 0)[0])
         state.correct[env] = 0
@@ -109,9 +109,9 @@ def start(
             timer += 1
         agent = int(0)
         while agent < num_agents:
-            state.place[env, agent] = state.start[0, agent]
+            state.position[env, agent] = state.start[0, agent]
             if params.random_agent_positions == 1 or params.random_reset == 1:
-                state.place[env, agent] = random_cell(state, env, agent, philox.bits(rng, agent, philox.RESET, 0)[0])
+                state.position[env, agent] = random_cell(state, env, agent, philox.bits(rng, agent, philox.RESET, 0)[0])
             agent += 1
         surface = int(0)
         while surface < num_surfaces:

@@ -164,7 +164,7 @@ def build(config: Config) -> EnvDefinition:
         ),
         params=params_of(config, overcooked_v2.Params, num_recipes=len(recipes), num_permuted=len(order)),
         state={
-            "place": index((agents,), cells),
+            "position": index((agents,), cells),
             "facing": index((agents,), 4),
             "held": integers((agents,), *items),
             "item": integers((pots + counters,), *items),
@@ -241,9 +241,9 @@ def _layer_names(config: Config) -> list[str]:
     """Return the meanings of the layers."""
     kinds = range(config.kitchen.num_ingredients)
 
-    def contents(place: str) -> list[str]:
-        counts = [f"number of ingredient {kind} {place}" for kind in kinds]
-        return [f"plate {place}", f"cooked {place}", *counts]
+    def contents(location: str) -> list[str]:
+        counts = [f"number of ingredient {kind} {location}" for kind in kinds]
+        return [f"plate {location}", f"cooked {location}", *counts]
 
     def agent(name: str, hands: str) -> list[str]:
         facing = [f"{name} here faces {direction}" for direction in _DIRECTIONS]

@@ -35,8 +35,8 @@ def _pieces(centers: torch.Tensor, item: torch.Tensor, kinds: int, visible: torc
     for index, (right, up) in enumerate(shapes.SLOTS[:3]):
         kind = (ends <= index).sum(-1).clamp_max(kinds - 1)
         pen = Pen(centers, visible & (index < ends[..., -1]), scale)
-        place = pen.at(right, up - 0.04)
-        pieces += [circles(place, 0.11 * scale, colors[kind], pen.visible)]
+        center = pen.at(right, up - 0.04)
+        pieces += [circles(center, 0.11 * scale, colors[kind], pen.visible)]
         pieces += [pen.ring(right, up - 0.04, 0.11, shapes.PIECE_EDGE, 0.02)]
     return join(*pieces)
 
@@ -62,8 +62,8 @@ def draw(core: WorldView, envs: torch.Tensor) -> Scene:
     """
     config, count, device = core.config, len(envs), core.device
     kitchen, kinds = config.kitchen, config.kitchen.num_ingredients
-    names = ("place", "facing", "held", "item", "timer", "recipe")
-    place, facing, held, item, timer, recipe = (core.world_state[name][envs].long() for name in names)
+    names = ("position", "facing", "held", "item", "timer", "recipe")
+    position, facing, held, item, timer, recipe = (core.world_state[name][envs].long() for name in names)
 
     def centers(cells: torch.Tensor) -> torch.Tensor:
         """Return the centers of cells (W, N, 2); row 0 is at the top."""
@@ -75,7 +75,7 @@ def draw(core: WorldView, envs: torch.Tensor) -> Scene:
 
     piles = [(pen_of(kitchen.of_kind(items.INGREDIENTS + kind)), kind) for kind in range(kinds)]
     boards, buttons = pen_of(kitchen.of_kind(items.INDICATOR)), pen_of(kitchen.buttons)
-    both = pen_of(kitchen.of_kind(items.INDICATOR, items.BUTTON))
+    panels = pen_of(kitchen.of_kind(items.INDICATOR, items.BUTTON))
     ground = join(
         shapes.floor(pen_of(kitchen.of_kind(items.FLOOR))),
         *shapes.solid(pen_of([cell for cell, kind in enumerate(kitchen.kinds) if kind != items.FLOOR])),
@@ -88,8 +88,8 @@ def draw(core: WorldView, envs: torch.Tensor) -> Scene:
         ],
         *shapes.plates(pen_of(kitchen.of_kind(items.PLATES))),
         *shapes.window(pen_of(kitchen.of_kind(items.GOAL))),
-        both.box(0.0, 0.0, (0.42, 0.42), DARK),
-        both.box(0.0, 0.0, (0.38, 0.38), PAPER),
+        panels.box(0.0, 0.0, (0.42, 0.42), DARK),
+        panels.box(0.0, 0.0, (0.38, 0.38), PAPER),
     )
     num_pots = len(kitchen.pots)
     surfaces = pen_of([*kitchen.pots, *kitchen.counters]).centers
@@ -97,7 +97,7 @@ def draw(core: WorldView, envs: torch.Tensor) -> Scene:
     recipes = recipe[:, None]
     off = Pen(buttons.centers, ~pressed)
     pieces = [_pieces(stoves, soup, kinds, soup != 0, 1.0)]
-    position = centers(place)
+    position = centers(position)
     hands = _item_shapes(shapes.hands(position), held, kinds, 0.62)
     windows = []
     if config.agent_view_size is not None:
