@@ -112,7 +112,7 @@ def script(sizes: Sizes) -> Any:
             start = start_velocity(ball, velocity, position, wp.length(velocity))
             target = ball - unit_of(shot + 0.5 * unit_of(start)) * reach
         else:
-            most = float(-wp.inf)
+            best_value = float(-wp.inf)
             for choice in range(3):
                 place = state.lead[env, index] + ball
                 if choice > 0:
@@ -125,8 +125,8 @@ def script(sizes: Sizes) -> Any:
                 value = worth(state, env, row, place) + state.noise[env, index, 5 + choice] * doubt
                 if choice == 0:
                     value += 3.0 * doubt
-                if value > most:
-                    most = value
+                if value > best_value:
+                    best_value = value
                     target = place
             if wp.length(target - position) > 0.1:
                 start = start_velocity(target, velocity, position, 1.0)
