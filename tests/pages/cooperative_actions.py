@@ -58,17 +58,17 @@ def overcooked_actions():
     small = {"layout_grid": ("XPXXX", "O   D", "X 12X", "X   X", "XSXXX")}
 
     def prepare(state):
-        state["position"].copy_(torch.tensor([[12, 18]]))
+        state["place"].copy_(torch.tensor([[12, 18]]))
         state["held"].copy_(torch.tensor([[2, 0]]))
 
     def before_counter(state):
         prepare(state)
-        state["position"][:, 0] = 11
+        state["place"][:, 0] = 11
 
     (table,) = tables.action_tables("kitchen/overcooked")
     for index, meaning in table:
         after = one_step("kitchen/overcooked", prepare, index, **small)
-        assert after["position"][0] - 12 == next((moves[words] for words in moves if words in meaning), 0)
+        assert after["place"][0] - 12 == next((moves[words] for words in moves if words in meaning), 0)
         after = one_step("kitchen/overcooked", before_counter, index, **small)
         assert (after["held"][0] == 0) == ("interact" in meaning)
 
