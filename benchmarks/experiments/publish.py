@@ -9,6 +9,7 @@ that were recorded before stay, so that an experiment may be trained in parts.
 
 import argparse
 import csv
+import lzma
 import sys
 import tempfile
 from collections.abc import Sequence
@@ -24,7 +25,6 @@ from benchmarks.hardware.page_files import filled, save_picture, table
 from benchmarks.hardware.result_files import dumps
 from trainers.base.serialization import read_json, write_text
 from trainers.experiments import Experiment
-from trainers.experiments.experiment import TABLE
 from trainers.experiments.grid import Grid
 from trainers.experiments.report import ExperimentReport, frame_of, markdown_of, texts_of
 from trainers.storage import checkpoint, model_zoo
@@ -33,6 +33,8 @@ FILES = provenance.ROOT / "benchmarks" / "experiments"
 RESULTS = provenance.ROOT / "benchmarks" / "results" / "experiments"
 PAGE = provenance.ROOT / "docs" / "learning.md"
 FIGURES = provenance.ROOT / "docs" / "learning"
+TABLE = "evaluations.csv.xz"
+"""Table of the recorded evaluations, packed; `pandas.read_csv` reads it."""
 ABOUT = "about.json"
 """File that says by which commit and on which machine every cell was recorded, beside the evaluations."""
 COLUMNS = (
@@ -138,7 +140,7 @@ def section(name: str, figures: Path) -> str:
 
 def evaluations(name: str) -> list[dict[str, Any]]:
     """Return the recorded rows of an experiment, as its table has them."""
-    with (RESULTS / name / TABLE).open(encoding="utf-8", newline="") as file:
+    with lzma.open(RESULTS / name / TABLE, "rt", encoding="utf-8", newline="") as file:
         return [{**row, "seed": int(row["seed"]), "final": int(row["final"])} for row in csv.DictReader(file)]
 
 
