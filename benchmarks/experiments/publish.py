@@ -39,7 +39,7 @@ ABOUT = "about.json"
 """File that says by which commit and on which machine every cell was recorded, beside the evaluations."""
 COLUMNS = (
     "task", "algorithm", "runs", "IQM", "mean", "optimality gap", "threshold", "runs that reach it",
-    "median steps to threshold", "median seconds",
+    "median steps to threshold", "median seconds", "self-play", "cross-play", "difference",
 )  # fmt: skip
 """Columns of the tables on the page; the report has more."""
 PICTURES = {
@@ -119,6 +119,7 @@ def section(name: str, figures: Path) -> str:
         report.write()
         has_aggregate = not set(grid.algorithms).isdisjoint(report.complete())
         titles = ["aggregate", "tasks"] if has_aggregate else ["tasks"]
+        titles += ["partners"] if len(report.tables["partners"]) else []
         pictures = ["aggregate", "curves"] if has_aggregate else ["curves"]
         for title in pictures:
             with Image.open(Path(folder) / f"{title}.png") as picture:

@@ -152,6 +152,7 @@ class Experiment:
             seeds=seeds,
             opponents=rivals if opponents == CROSS_PLAY else [opponents],
             is_cross_play=opponents == CROSS_PLAY,
+            partners=[*self.grid.seeds] if self.grid.tasks[cell.task].partners == CROSS_PLAY else [],
             episodes=protocol.last_episodes,
             greedy=protocol.greedy,
             modules=self.modules,
@@ -239,8 +240,9 @@ class Experiment:
     def evaluations(self) -> list[dict[str, Any]]:
         """Return the rows of the table of evaluations, with the columns `COLUMNS`.
 
-        Evaluations in trainings have the columns eval/... of metrics.csv as metrics. Final ones have "final" 1 and
-        the opponents; in cross-play "score" is the mean over opponents, besides a row for each of them.
+        Evaluations in trainings have the columns eval/... of metrics.csv as metrics. Final ones have "final" 1. Those
+        in cross-play have a row for each opponent, and one without opponents with the mean over them. Those with the
+        partners of another seed name it as opponents.
         """
         rows = [row for cell in self.grid.cells for seed in self.grid.seeds for row in self.evaluations_of(cell, seed)]
         for name, tasks in self.grid.baselines.items():
@@ -270,10 +272,10 @@ class Experiment:
         part = self.part_of(cell, [seed])
         scores = part.scores(seed)
         if part.is_cross_play and part.is_complete():
-            metrics = next(iter(scores.values()))
-            scores[""] = {name: sum(columns[name] for columns in scores.values()) / len(scores) for name in metrics}
+            games = [scores[name] for name in part.opponents]
+            scores[""] = {name: sum(columns[name] for columns in games) / len(games) for name in games[0]}
         elif scores and not part.is_cross_play:
-            scores = {"": scores[part.opponents[0]]}
+            scores = {"": scores.pop(part.opponents[0]), **scores}
         for opponents, columns in scores.items():
             entry = {**head, "env_steps": int(columns["env_steps"]), "seconds": max(times, default=math.nan)}
             entry |= {"final": 1, "opponents": opponents}

@@ -20,6 +20,7 @@ from gpu_envs.utils.settings import check_settings, setting
 from gpu_envs.utils.suggestions import unknown_name_message
 from trainers.base.serialization import read_json, write_json, write_text
 from trainers.config.train_config import TrainConfig, make_train_core, members_by_policy
+from trainers.evaluation.policy_evaluation import teams
 from trainers.evaluation.scripted_policies import SCRIPTED
 from trainers.runner.training_evaluator import TrainingEvaluator
 from trainers.storage import checkpoint
@@ -27,7 +28,10 @@ from trainers.storage.config_yaml import format_config, read_config
 from trainers.storage.run_folder import EXPERIMENT, run_name
 
 CROSS_PLAY = "cross_play"
-"""Opponents of an evaluation: the policies of the other algorithms, trained with the same seed."""
+"""Opponents of an evaluation: the policies of the other algorithms, trained with the same seed. Partners of an
+evaluation: the policies of the same algorithm, trained with the other seeds."""
+PARTNERS = "partners of seed"
+"""First words of the name of partners from another seed, in the column "opponents" of evaluations."""
 COMMANDS = ("train", "league train")
 """Commands of gpu-envs that train a cell."""
 NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9_.+-]*")
@@ -71,6 +75,9 @@ class ExperimentTask:
     opponents: str = "random"
     """Opponents in evaluations where agents compete: "random", "scripted", a run, a checkpoint, "zoo:NAME", or
     "cross_play": after the trainings, the policies that the other algorithms have trained with the same seed."""
+    partners: str | None = setting(None, choices=(CROSS_PLAY,))
+    """None: the agents of a team have the policies of one training. "cross_play": they do, and after the trainings the
+    first agent also plays with partners that have the policies of each other seed (zero-shot coordination)."""
 
 
 @dataclass(frozen=True)
@@ -171,17 +178,25 @@ class Grid:
         task = self.tasks[cell.task]
         with _errors_of(str(cell)):
             if cell.command != "train":
+                if task.partners is not None:
+                    raise ConfigError("partners: expected none for a league; leave it out, or skip the cell")
                 if task.opponents not in ("random", SCRIPTED, CROSS_PLAY):
                     checkpoint.find(Path(task.opponents))
                 return
             config = dataclasses.replace(TrainConfig.from_json(cell.settings), device="cpu", env_workers=1)
             with contextlib.closing(make_train_core(config, 1, config.seed)) as core:
                 sides = {name: tuple(members) for name, members in members_by_policy(config, core).items()}
-                evaluator = TrainingEvaluator(config, core, sides)
+                evaluators = [TrainingEvaluator(config, core, sides)]
                 if task.opponents == CROSS_PLAY:
-                    evaluator.check_opponents(core, "opponents")
-            if task.score not in evaluator.columns:
-                raise ConfigError(f"score: {unknown_name_message('column', task.score, evaluator.columns)}")
+                    evaluators[0].check_opponents(core, "opponents")
+                if task.partners == CROSS_PLAY:
+                    agents = {agent: (agent,) for agent in core.possible_agents}
+                    if core.num_agents < 2 or len(teams(core, agents, config.seed)) > 1:
+                        raise ConfigError(f"partners: expected a team of agents, got {core.id}; leave it out")
+                    evaluators.append(TrainingEvaluator(config, core, agents))
+            for evaluator in evaluators:
+                if task.score not in evaluator.columns:
+                    raise ConfigError(f"score: {unknown_name_message('column', task.score, evaluator.columns)}")
 
     def copy_to(self, folder: Path) -> None:
         """Write the file and the scores of baselines into the folder of an experiment, where `read` finds them."""

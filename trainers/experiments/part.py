@@ -13,7 +13,7 @@ import signal
 import sys
 import threading
 import time
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -21,11 +21,14 @@ from typing import Any
 from gpu_envs.cli.dispatch import main as run_command
 from gpu_envs.definition.id_modules import import_named
 from gpu_envs.errors import CheckpointError
+from gpu_envs.runtime.core import Core
 from gpu_envs.utils.devices import resolve_device
+from trainers.base.agent_group import agent_rows_of
 from trainers.base.serialization import check_fields, read_json, write_json, write_text
 from trainers.config.train_config import TrainConfig, make_eval_core
 from trainers.evaluation.policy_evaluation import trained_policies
-from trainers.experiments.grid import CROSS_PLAY, SETTINGS, Cell
+from trainers.experiments.grid import CROSS_PLAY, PARTNERS, SETTINGS, Cell
+from trainers.models.policy import Policy
 from trainers.runner.training_evaluator import FINAL_SEED, TrainingEvaluator
 from trainers.storage import checkpoint
 from trainers.storage.config_yaml import format_config
@@ -55,6 +58,8 @@ class Part:
     """Opponents of the final evaluation, see `ExperimentTask`; in cross-play the names of the other algorithms."""
     is_cross_play: bool
     """Whether the opponents are algorithms; those that are not trained yet are left out."""
+    partners: Sequence[int]
+    """Seeds whose policies are the partners of each other seed in the final evaluation."""
     episodes: int
     """Episodes of the final evaluation."""
     greedy: bool
@@ -85,10 +90,17 @@ class Part:
 
     def is_complete(self) -> bool:
         """Return whether all seeds are trained and evaluated."""
-        return all(self.is_trained(seed) and len(self.scores(seed)) == len(self.opponents) for seed in self.seeds)
+        return all(
+            self.is_trained(seed) and len(self.scores(seed)) == len(self.opponents) + len(self.partners_of(seed))
+            for seed in self.seeds
+        )
+
+    def partners_of(self, seed: int) -> dict[str, int]:
+        """Return the seeds of the partners of a seed by their names in the table of evaluations."""
+        return {f"{PARTNERS} {partner}": partner for partner in self.partners if partner != seed}
 
     def scores(self, seed: int) -> dict[str, dict[str, float]]:
-        """Return the final scores of a seed by opponents and by column; those of another protocol are left out.
+        """Return the final scores of a seed by opponents or partners and by column, without those of another protocol.
 
         Raises:
             CheckpointError: The file is damaged.
@@ -101,7 +113,8 @@ class Part:
             raise CheckpointError(f"{file}: scores: {incomplete[0]:.80}: expected env_steps, got none; remove the file")
         if (record["episodes"], record["greedy"]) != (self.episodes, self.greedy):
             return {}
-        return {name: record["scores"][name] for name in self.opponents if name in record["scores"]}
+        names = [*self.opponents, *self.partners_of(seed)]
+        return {name: record["scores"][name] for name in names if name in record["scores"]}
 
     def _score_file(self, seed: int) -> Path:
         return self.run_of(seed) / (f"{CROSS_PLAY}.json" if self.is_cross_play else FINAL)
@@ -121,11 +134,17 @@ class Part:
         return code
 
     def _evaluate(self, seed: int) -> None:
-        """Evaluate the best checkpoint of a seed against the opponents that it has not played."""
+        """Evaluate the best checkpoint of a seed against the opponents, and with the partners, that are new."""
         scores = self.scores(seed)
-        sources = {name: source for name, source in self._opponents(seed).items() if name not in scores}
-        if sources:
-            scores |= {name: self._scores_against(source, seed) for name, source in sources.items()}
+        opponents = {name: source for name, source in self._opponents(seed).items() if name not in scores}
+        partners = {
+            name: partner
+            for name, partner in self.partners_of(seed).items()
+            if name not in scores and self.is_trained(partner)
+        }
+        if opponents or partners:
+            scores |= {name: self._scores(seed, opponents=source) for name, source in opponents.items()}
+            scores |= {name: self._scores(seed, partners=partner) for name, partner in partners.items()}
             record = {"scores": scores, "episodes": self.episodes, "greedy": self.greedy}
             write_json(self._score_file(seed), record)
 
@@ -137,12 +156,13 @@ class Part:
         runs = {name: Path(self.run_dir) / cell.run_of(seed) for name, cell in cells.items()}
         return {name: str(best_checkpoint(run)) for name, run in runs.items() if (run / TRAINED).is_file()}
 
-    def _scores_against(self, opponents: str | None, seed: int) -> dict[str, float]:
+    def _scores(self, seed: int, opponents: str | None = None, partners: int | None = None) -> dict[str, float]:
         """Return the scores of a seed's best checkpoint by column of metrics.csv, with its number of steps.
 
         Args:
-            opponents: See `TrainConfig.eval_opponents`.
             seed: The seed.
+            opponents: See `TrainConfig.eval_opponents`.
+            partners: Seed whose policies all agents but the first one have; None: this one.
         """
         saved = checkpoint.load(best_checkpoint(self.run_of(seed)), replay=False)
         recorded = TrainConfig.of(saved)
@@ -154,6 +174,12 @@ class Part:
         core = make_eval_core(config, 1, config.seed)
         sides, policies = trained_policies(saved, config, core)
         members = {name: tuple(side) for name, side in sides.items()}
+        if partners is not None:
+            rest = checkpoint.load(best_checkpoint(self.run_of(partners)), replay=False)
+            teammates = policies_by_agent(core, sides, trained_policies(rest, config, core)[1])
+            first = core.possible_agents[0]
+            policies = teammates | {first: policies_by_agent(core, sides, policies)[first]}
+            members = {agent: (agent,) for agent in core.possible_agents}
         evaluator = TrainingEvaluator(config, core, members, seed=FINAL_SEED)
         return {"env_steps": saved.steps, **evaluator.scores(policies)}
 
@@ -209,6 +235,17 @@ class Part:
             return True
         manifest = checkpoint.read_manifest(saved[-1])
         return manifest.steps >= TrainConfig.from_json(manifest.config).total_steps
+
+
+def policies_by_agent(
+    core: Core, sides: Mapping[str, Sequence[str]], policies: Mapping[str, Policy]
+) -> dict[str, Policy]:
+    """Return the policy of every agent, given the groups or agents that each policy controls."""
+    return {
+        core.possible_agents[row]: policies[name]
+        for name, members in sides.items()
+        for row in agent_rows_of(core, members)
+    }
 
 
 def best_checkpoint(run: Path) -> Path:

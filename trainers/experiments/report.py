@@ -18,7 +18,7 @@ from gpu_envs.errors import CheckpointError
 from trainers.base.serialization import write_text
 from trainers.experiments import statistics
 from trainers.experiments.figures import Figures
-from trainers.experiments.grid import Grid
+from trainers.experiments.grid import PARTNERS, Grid
 from trainers.experiments.statistics import Scores, report_library
 from trainers.storage.learning_curves import column_title
 
@@ -60,9 +60,10 @@ class ExperimentReport:
         """
         self.grid, self.out = grid, out
         by_task = {name: task.score for name, task in grid.tasks.items()}
-        scores = frame[(frame.metric == frame.task.map(by_task)) & (frame.opponents == "")]
-        self.final: Any = scores[scores.final == 1]
+        scores = frame[frame.metric == frame.task.map(by_task)]
+        self.final: Any = scores[(scores.final == 1) & (scores.opponents == "")]
         self.curves: Any = scores[scores.final == 0]
+        self.with_partners: Any = scores[scores.opponents.str.startswith(PARTNERS)]
         if self.final.empty:
             names = sorted(set(frame.metric))
             hint = f"; there are {', '.join(names)}" if names else "; continue the experiment"
@@ -107,6 +108,7 @@ class ExperimentReport:
         self._table("tasks", list(self._task_rows()))
         self._table("aggregate", [self._aggregate_row(name, scores[name]) for name in scores])
         self._table("improvement", _improvement_rows(scores))
+        self._table("partners", list(self._partner_rows()))
         curves = self._csv("curves", self._curve_rows())
         samples = self._csv("sample_efficiency", [row for name in scores for row in self._sample_rows(name)])
         profiles = self._csv("profiles", [row for name in scores for row in _profile_rows(name, scores[name])])
@@ -157,6 +159,18 @@ class ExperimentReport:
         for column, median in crossings.median().replace(math.inf, math.nan).items():
             cells[f"median {'steps' if column == 'env_steps' else column} to threshold"] = float(median)
         return {"threshold": threshold, "runs that reach it": len(reached), **cells}
+
+    def _partner_rows(self) -> Iterator[dict[str, Any]]:
+        """Yield the mean scores of teams of one training, of teams from two, and the mean difference over seeds."""
+        for (task, name), rows in self.with_partners.groupby(["task", "algorithm"], sort=False):
+            cross_play = rows.groupby("seed").value.mean()
+            self_play = self.final[(self.final.task == task) & (self.final.algorithm == name)].set_index("seed").value
+            self_play = self_play[cross_play.index]
+            row = {"task": task, "algorithm": name, "runs": len(cross_play)}
+            columns = {"self-play": self_play, "cross-play": cross_play, "difference": cross_play - self_play}
+            for title, values in columns.items():
+                row |= _interval_cells(title, statistics.estimate(statistics.mean, {task: values.to_numpy(float)}))
+            yield row
 
     def _aggregate_row(self, name: str, scores: Scores) -> dict[str, Any]:
         row: dict[str, Any] = {"algorithm": name, "runs": sum(map(len, scores.values()))}
@@ -228,7 +242,12 @@ class ExperimentReport:
             *([f"Without final scores on all tasks: {', '.join(partial)}."] if partial else []),
             *(f"Threshold of {name}: {task.source}" for name, task in self.grid.tasks.items() if task.source),
         ]
-        titles = {"aggregate": "Over all tasks", "improvement": "Probability of improvement", "tasks": "By task"}
+        titles = {
+            "aggregate": "Over all tasks",
+            "improvement": "Probability of improvement",
+            "partners": "With partners of other seeds",
+            "tasks": "By task",
+        }
         lines, blocks = ["# Report", *notes], ["<h1>Report</h1>", *(f"<p>{html.escape(note)}</p>" for note in notes)]
         for name, title in titles.items():
             frame = self.tables[name]
@@ -270,8 +289,11 @@ th,td{{padding:.2rem .6rem;border-bottom:1px solid #ddd;text-align:right}}img{{m
 
 
 def _estimate_cells(measure: str, scores: Scores) -> dict[str, float]:
-    estimate = statistics.estimate(MEASURES[measure], scores)
-    return dict(zip((measure, f"{measure} low", f"{measure} high"), estimate, strict=True))
+    return _interval_cells(measure, statistics.estimate(MEASURES[measure], scores))
+
+
+def _interval_cells(title: str, estimate: tuple[float, float, float]) -> dict[str, float]:
+    return dict(zip((title, f"{title} low", f"{title} high"), estimate, strict=True))
 
 
 def _improvement_rows(scores: Mapping[str, Scores]) -> list[dict[str, Any]]:

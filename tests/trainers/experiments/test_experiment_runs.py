@@ -10,12 +10,18 @@ import time
 
 import pytest
 
+import gpu_envs
 from gpu_envs.cli.dispatch import main
 from gpu_envs.errors import CheckpointError, ConfigError
 from trainers.base.serialization import write_json
+from trainers.evaluation.policy_evaluation import evaluate_policies
 from trainers.experiments import experiment as experiments
 from trainers.experiments.experiment import Experiment
+from trainers.experiments.part import best_checkpoint
+from trainers.experiments.report import ExperimentReport
+from trainers.runner.training_evaluator import FINAL_SEED
 from trainers.storage import run_folder
+from trainers.storage.checkpoint import load_policy
 from trainers.storage.config_yaml import format_config
 
 POLE = {
@@ -134,6 +140,32 @@ def test_cross_play_is_against_the_other_algorithms_of_the_same_seed(tmp_path, i
     assert set(final.index) == {("ppo", "a2c"), ("ppo", ""), ("a2c", "ppo"), ("a2c", "")}
     assert final["ppo", "a2c"] == final["ppo", ""]
     assert final["ppo", "a2c"] != final["a2c", "ppo"]
+
+
+def test_partners_have_the_policies_of_another_seed(tmp_path, in_process):
+    """The scores of every pair of seeds are those of an evaluation of their policies, agent by agent."""
+    task = {"settings": {"env_id": "SimpleSpread-v0"}, "partners": "cross_play"}
+    evaluation = {"every": 512, "episodes": 4, "greedy": True}
+    file = {**POLE, "evaluation": evaluation, "seeds": 2, "tasks": {"spread": task}, "algorithms": {"ippo": None}}
+    experiment = Experiment(experiment_file(tmp_path, file), tmp_path / "out")
+    assert experiment.run() == {}
+    frame = experiment.results()
+    final = frame[(frame.final == 1) & (frame.metric == "eval/score")].set_index(["seed", "opponents"]).value
+    pairs = {(a, f"partners of seed {b}") for a, b in ((0, 1), (1, 0))}
+    assert set(final.index) == {*pairs, (0, ""), (1, "")}
+    core = gpu_envs.make_core("SimpleSpread-v0", num_envs=40, device="cpu", autoreset="same_step")
+    runs = [tmp_path / f"out/runs/spread/ippo/seed-{seed}" for seed in (1, 0, 0)]
+    players = {f"agent_{index}": load_policy(best_checkpoint(run)) for index, run in enumerate(runs)}
+    expected = evaluate_policies(core, players, seed=FINAL_SEED, greedy=True).agent_returns
+    assert final[1, "partners of seed 0"] == pytest.approx(sum(estimate.mean for estimate in expected.values()))
+    report = ExperimentReport(experiment.grid, frame, tmp_path / "report")
+    report.write()
+    (row,) = report.tables["partners"].to_dict("records")
+    others = [final[a, f"partners of seed {b}"] for a, b in ((0, 1), (1, 0))]
+    assert (row["runs"], row["cross-play"]) == (2, pytest.approx(sum(others) / 2))
+    assert row["self-play"] == pytest.approx(final[:, ""].mean())
+    assert row["difference"] == pytest.approx(row["cross-play"] - row["self-play"])
+    assert "## With partners of other seeds" in (tmp_path / "report/report.md").read_text()
 
 
 def test_seeds_of_a_failed_cell_that_are_trained_play_against_later_opponents(tmp_path):
