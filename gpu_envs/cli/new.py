@@ -17,7 +17,7 @@ from gpu_envs.utils.paths import check_folder
 from gpu_envs.utils.terminal import shell_command
 
 FOLDER = Path(__file__).with_name("templates")  # a folder for each template
-TEMPLATES = ("line", "grid", "cards")
+TEMPLATES = ("line", "grid", "cards", "physics")
 """Names of the templates."""
 FILES = {
     "rules.py": "rules.py.txt",
@@ -37,9 +37,10 @@ class NewOptions:
 
     name: Annotated[Positional[str], arg(metavar="NAME")]
     """Name of the folder and Python module to create, such as my_game."""
-    template: Literal["line", "grid", "cards"] = "line"
+    template: Literal["line", "grid", "cards", "physics"] = "line"
     """What it starts from. line: the smallest environment. grid: agents that move on a grid and see a part of it.
-    cards: a game of turns with hidden cards and illegal actions."""
+    cards: a game of turns with hidden cards and illegal actions. physics: discs, lines and boxes that push each
+    other."""
     folder: Path = Path()
     """Folder in which to create it. Default: the working folder."""
 

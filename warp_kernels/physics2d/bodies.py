@@ -132,7 +132,7 @@ class Joint:
 
 @dataclass(frozen=True)
 class BodyRows:
-    """BodyRows of a `Body` in the arrays of State."""
+    """Rows of a `Body` in the arrays of State."""
 
     body: Body
     first: int
@@ -150,7 +150,7 @@ class BodyRows:
 class Physics:
     """Bodies, joints and constants of a scene.
 
-    BodyRows are in the order of `bodies`: the agents, then other bodies that move or turn, then the fixed ones.
+    Rows are in the order of `bodies`: the agents, then other bodies that move or turn, then the fixed ones.
 
     Raises:
         ValueError: The order, a name, a size or a joint is not as documented.
@@ -221,7 +221,7 @@ class Physics:
 
     @cached_property
     def rows(self) -> tuple[BodyRows, ...]:
-        """BodyRows of every `Body`."""
+        """Rows of every `Body`."""
         first = angles = 0
         rows = []
         for body in self.bodies:

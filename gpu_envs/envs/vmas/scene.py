@@ -35,8 +35,8 @@ def scene(
         colors: Color by name of bodies, broadcasts to (W, rows, 3).
         targets: Names of discs that are painted as light areas.
         visible: Bodies that are painted by name, (W, rows) bool; all others are.
-        over: BodyRows of shapes that are painted last, (W, M, 10).
-        under: BodyRows of shapes that are painted first, (W, M, 10).
+        over: Rows of shapes that are painted last, (W, M, 10).
+        under: Rows of shapes that are painted first, (W, M, 10).
         view: Half the side of the frame [m]; more where an agent is farther away.
     """
     pos = core.world_state["pos"][envs]

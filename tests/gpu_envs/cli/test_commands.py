@@ -72,7 +72,7 @@ def test_list_describes_environments_of_a_family_within_80_columns(capsys, monke
     ("line", "words"),
     [
         ("lst", "no command named 'lst'; did you mean list?"),
-        ("new x --template card", "Expected one of ('line', 'grid', 'cards'); see gpu-envs new --help"),
+        ("new x --template card", "Expected one of ('line', 'grid', 'cards', 'physics'); see gpu-envs new --help"),
         ("list --al", "list: Unrecognized options: --al; see gpu-envs list --help"),
         ("render x --learner.nothing 3", "render: Unrecognized options: --learner.nothing; see"),
         (
