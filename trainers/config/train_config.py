@@ -104,7 +104,8 @@ class TrainConfig:
     """Use only deterministic algorithms of PyTorch; operations without one raise an error."""
     precision: str = setting("float32", choices=("float32", "bfloat16"))
     """Numbers in matrix products and convolutions of the networks: "float32", or "bfloat16" by autocast.
-    Weights, optimizer and losses stay float32."""
+    Weights, optimizer and losses stay float32. "bfloat16" is slower on devices without instructions for it, see the
+    flags avx512_bf16 and amx_bf16 of `lscpu`. No learning results with it are recorded."""
     matmul_precision: str | None = setting(None, choices=("highest", "high", "medium"))
     """Precision of float32 matrix products, see `torch.set_float32_matmul_precision`; "high" uses TF32 on a GPU.
     None: leave PyTorch's setting as it is."""
