@@ -15,6 +15,7 @@ from warp_kernels.kitchen.overcooked_v2.items import (
     KIND_BITS,
     POT,
 )
+from warp_kernels.kitchen.overcooked_v2.sizes import Sizes
 
 NUM_AGENT_LAYERS = 7
 """Layers of an agent before the counts of the ingredients that it holds: position, four orientations, plate, cooked."""
@@ -25,33 +26,18 @@ def num_layers(num_ingredients: int, indicates_delivery: bool) -> int:
     return 25 + 5 * num_ingredients + indicates_delivery
 
 
-def observation(
-    params: type,
-    state: type,
-    width: int,
-    height: int,
-    num_agents: int,
-    num_ingredients: int,
-    view_size: int | None,
-    permutes: bool,
-    indicates_delivery: bool,
-    channels_first: bool,
-) -> tuple[Any, Any]:
+def observation(params: type, state: type, sizes: Sizes) -> tuple[Any, Any]:
     """Build the observation of an agent and the global state.
 
     Args:
         params: Warp struct of environment parameters.
         state: Warp struct, see :class:`warp_kernels.kitchen.overcooked_v2.overcooked_v2.State`.
-        width: Number of columns.
-        height: Number of rows.
-        num_agents: Number of agents A.
-        num_ingredients: Number of ingredients N.
-        view_size: Number of cells that an agent sees in each direction; None: the whole kitchen.
-        permutes: Agents see ingredients in an order of their episode.
-        indicates_delivery: One layer more says that the last step had a correct delivery.
-        channels_first: Order of axes is (layers, rows, columns) instead of (rows, columns, layers).
+        sizes: Sizes of the kitchen, and what agents observe of it.
     """
     Params, State = params, state
+    width, height, view_size = sizes.width, sizes.height, sizes.view_size
+    num_agents, num_ingredients = sizes.num_agents, sizes.num_ingredients
+    indicates_delivery = sizes.indicates_delivery
     per_agent = NUM_AGENT_LAYERS + num_ingredients
     terrain_layer = 2 * per_agent
     item_layer = terrain_layer + INGREDIENTS - 1 + num_ingredients
@@ -63,7 +49,7 @@ def observation(
         """Build the function that writes the layers of a window of this size."""
         cells = columns * rows
         size = cells * layers
-        cell_stride, layer_stride = (1, cells) if channels_first else (layers, 1)
+        cell_stride, layer_stride = (1, cells) if sizes.channels_first else (layers, 1)
 
         @wp.func(inline=True)
         def put(row: wp.array(dtype=float), cell: int, layer: int, value: int):
@@ -157,7 +143,7 @@ def observation(
     write_kitchen = writer(width, height, False)
     kitchen_size = width * height * layers
     if view_size is None:
-        write_own = writer(width, height, permutes)
+        write_own = writer(width, height, sizes.permutes)
 
         @wp.func(inline=True)
         def observe(params: Params, state: State, io: IO, env: int, agent: int):
@@ -165,7 +151,7 @@ def observation(
             write_own(io.obs[env, agent], state, env, agent, 0, 0)
     else:
         side = 2 * view_size + 1
-        write_window = writer(side, side, permutes)
+        write_window = writer(side, side, sizes.permutes)
 
         @wp.func(inline=True)
         def observe(params: Params, state: State, io: IO, env: int, agent: int):

@@ -29,6 +29,7 @@ from warp_kernels.kitchen.overcooked_v2.items import (
     num_ingredients,
 )
 from warp_kernels.kitchen.overcooked_v2.observation import observation
+from warp_kernels.kitchen.overcooked_v2.sizes import Sizes
 from warp_kernels.kitchen.overcooked_v2.start import start
 from warp_kernels.rules import Rules, world_phase
 
@@ -72,8 +73,8 @@ class Params:
     start_cooking_interaction: int  # 1: an agent starts to cook, 0: a full pot does by itself
     negative_rewards: int  # 1: another dish than the right one costs the delivery reward
     sample_recipe_on_delivery: int  # 1: a right dish changes the recipe
-    random_reset: int  # 1: episodes start with random places, orientations and items
-    random_agent_positions: int  # 1: episodes start with random places and orientations
+    random_reset: int  # 1: episodes start with random positions, orientations and items
+    random_agent_positions: int  # 1: episodes start with random positions and orientations
     num_recipes: int  # number of possible recipes
     num_permuted: int  # number of ingredients that agents see in a random order
 
@@ -110,42 +111,13 @@ _DENSE = ("position", "facing", "held", "item", "timer", "permutation", "shaped"
 
 
 @cache
-def rules(
-    width: int,
-    height: int,
-    num_agents: int,
-    num_pots: int,
-    num_counters: int,
-    num_buttons: int,
-    num_kinds: int,
-    view_size: int | None,
-    permutes: bool,
-    indicates_delivery: bool,
-    channels_first: bool,
-) -> Rules:
-    """Build the rules.
-
-    Args:
-        width: Number of columns of the kitchen.
-        height: Number of rows.
-        num_agents: Number of agents A.
-        num_pots: Number of pots.
-        num_counters: Number of counters.
-        num_buttons: Number of button indicators.
-        num_kinds: Number of kinds of ingredients N.
-        view_size: Number of cells that an agent sees in each direction; None: the whole kitchen.
-        permutes: Agents see ingredients in an order of their episode.
-        indicates_delivery: One layer more says that the last step had a correct delivery.
-        channels_first: Observe (layers, rows, columns) instead of (rows, columns, layers).
-    """
-    num_cells, num_surfaces, num_timers = width * height, num_pots + num_counters, num_pots + num_buttons
+def rules(sizes: Sizes) -> Rules:
+    """Build the rules for a kitchen and what agents observe of it."""
+    width, num_agents, num_pots = sizes.width, sizes.num_agents, sizes.num_pots
+    num_cells, num_surfaces, num_timers = sizes.num_cells, sizes.num_surfaces, sizes.num_timers
     kind_mask = (1 << KIND_BITS) - 1
-    observe, global_state = observation(
-        Params, State, width, height, num_agents, num_kinds, view_size, permutes, indicates_delivery, channels_first
-    )
-    random_recipe, reset, reset_agent = start(
-        Params, State, num_cells, num_agents, num_surfaces, num_pots, num_timers, num_kinds
-    )
+    observe, global_state = observation(Params, State, sizes)
+    random_recipe, reset, reset_agent = start(Params, State, sizes)
 
     @wp.func(inline=True)
     def ahead(cell: int, facing: int):
@@ -330,13 +302,11 @@ def rules(
             agent += 1
 
     tails = dict.fromkeys(_DENSE, (num_agents,)) | {
-        "item": (num_surfaces,), "timer": (num_timers,), "permutation": (num_agents, num_kinds),
+        "item": (num_surfaces,), "timer": (num_timers,), "permutation": (num_agents, sizes.num_ingredients),
     }  # fmt: skip
     tables = {"terrain": (num_cells,)}
-    view = "all" if view_size is None else view_size
     return Rules(
-        key=f"overcooked v2 {width} {height} {num_agents} {num_pots} {num_counters} {num_buttons} {num_kinds} {view} "
-        f"{permutes} {indicates_delivery} {channels_first}",
+        key=f"overcooked v2 {' '.join(map(str, sizes))}",
         params=Params,
         state=State,
         num_agents=num_agents,

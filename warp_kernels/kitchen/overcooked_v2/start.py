@@ -1,4 +1,4 @@
-"""Start of an episode of OvercookedV2: recipe, places of the agents, and random items."""
+"""Start of an episode of OvercookedV2: recipe, positions of the agents, and random items."""
 
 from typing import Any
 
@@ -7,31 +7,20 @@ import warp as wp
 from warp_kernels import philox
 from warp_kernels.episode import episode_key
 from warp_kernels.kitchen.overcooked_v2.items import COOKED, DISH, PLATE, POT_SIZE, ingredient
+from warp_kernels.kitchen.overcooked_v2.sizes import Sizes
 
 
-def start(
-    params: type,
-    state: type,
-    num_cells: int,
-    num_agents: int,
-    num_surfaces: int,
-    num_pots: int,
-    num_timers: int,
-    num_ingredients: int,
-) -> tuple[Any, Any, Any]:
+def start(params: type, state: type, sizes: Sizes) -> tuple[Any, Any, Any]:
     """Build the draw of a recipe, and the resets of a world and of an agent.
 
     Args:
         params: Warp struct of environment parameters.
         state: Warp struct, see :class:`warp_kernels.kitchen.overcooked_v2.overcooked_v2.State`.
-        num_cells: Number of cells C.
-        num_agents: Number of agents A.
-        num_surfaces: Number of pots and counters S.
-        num_pots: Number of pots among them.
-        num_timers: Number of pots and buttons T.
-        num_ingredients: Number of ingredients N.
+        sizes: Sizes of the kitchen.
     """
     Params, State = params, state
+    num_cells, num_agents, num_ingredients = sizes.num_cells, sizes.num_agents, sizes.num_ingredients
+    num_surfaces, num_pots, num_timers = sizes.num_surfaces, sizes.num_pots, sizes.num_timers
 
     @wp.func(inline=True)
     def random_recipe(params: Params, state: State, word: wp.uint32):
@@ -99,7 +88,7 @@ def start(
 
     @wp.func(inline=True)
     def reset(params: Params, state: State, env: int, rng: philox.Stream):
-        """Choose the recipe, position the agents, and empty or fill pots and counters."""
+        """Choose the recipe, place the agents, and empty or fill pots and counters."""
         state.key[env] = episode_key(rng)
         state.recipe[env] = random_recipe(params, state, philox.bits(rng, num_agents, philox.RESET, 0)[0])
         state.correct[env] = 0

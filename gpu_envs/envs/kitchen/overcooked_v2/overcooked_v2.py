@@ -17,6 +17,7 @@ from gpu_envs.utils.settings import MAX_INT, setting
 from warp_kernels.kitchen.overcooked_v2 import overcooked_v2
 from warp_kernels.kitchen.overcooked_v2.items import KIND_BITS, POT_SIZE
 from warp_kernels.kitchen.overcooked_v2.observation import NUM_AGENT_LAYERS, num_layers
+from warp_kernels.kitchen.overcooked_v2.sizes import Sizes
 
 MAX_TIME = 10**6
 """Longest time of a pot or a button [steps]."""
@@ -147,21 +148,22 @@ def build(config: Config) -> EnvDefinition:
     rooms = kitchen.rooms[kitchen.starts]
     recipes = [sum(4 << 2 * ingredient for ingredient in recipe) for recipe in config.recipes]
     times = max(config.pot_cook_time, config.indicator_activation_time)
+    sizes = Sizes(
+        width=kitchen.width,
+        height=kitchen.height,
+        num_agents=agents,
+        num_pots=pots,
+        num_counters=counters,
+        num_buttons=buttons,
+        num_ingredients=kinds,
+        view_size=config.agent_view_size,
+        permutes=bool(order),
+        indicates_delivery=config.indicate_successful_delivery,
+        channels_first=config.channels_first,
+    )
     return EnvDefinition(
         **named,
-        rules=overcooked_v2.rules(
-            kitchen.width,
-            kitchen.height,
-            agents,
-            pots,
-            counters,
-            buttons,
-            kinds,
-            config.agent_view_size,
-            bool(order),
-            config.indicate_successful_delivery,
-            config.channels_first,
-        ),
+        rules=overcooked_v2.rules(sizes),
         params=params_of(config, overcooked_v2.Params, num_recipes=len(recipes), num_permuted=len(order)),
         state={
             "position": index((agents,), cells),
