@@ -151,7 +151,7 @@ def begin(env, state, world):
         if is_random(env):
             set_layout(env, state["cell"][world].reshape(env.world_size))
         env.world.clear_agent_locs()
-        for agent, cell in zip(env.world.agents, state["place"][world], strict=True):
+        for agent, cell in zip(env.world.agents, state["position"][world], strict=True):
             env.world.set_agent_loc(agent, int(cell) // width, int(cell) % width)
             agent.state["build_payment"] = float(state["payment"][world, agent.idx])
             build.sampled_skills[agent.idx] = float(state["skill"][world, agent.idx])
@@ -250,10 +250,10 @@ def happened(env, core, state, action, world):
     gathers, trades, n = env.get_component("Gather").gathers[-1], market.executed_trades[-1], env.n_agents
     after, choice, moves = core.world_state, action[world, :n, 0], 6 + 4 * core.config.sizes.num_prices
     orders = int(((choice > 1) & (choice < moves - 4)).sum())
-    stays = (choice >= moves - 4) & (after["place"][world].numpy() == state["place"][world])
+    stays = (choice >= moves - 4) & (after["position"][world].numpy() == state["position"][world])
     if core.config.multi_action_mode_agents:
         orders = int((action[world, :n, 1:5] > 0).sum())
-        stays = (action[world, :n, 5] > 0) & (after["place"][world].numpy() == state["place"][world])
+        stays = (action[world, :n, 5] > 0) & (after["position"][world].numpy() == state["position"][world])
     buyers = [trade["buyer"] for trade in trades]
     open_before, open_after = state["num_orders"][world].sum(), int(after["num_orders"][world].sum())
     return Counter(

@@ -127,7 +127,7 @@ def overcooked_v2(settings):
         layers = layers.at[surfaces, 1].set(previous["item"]).at[timers, 2].set(previous["timer"])
         position = Position(x=position % width, y=position // width)
         state = State(
-            agents=Agent(pos=position, dir=previous["facing"], inventory=previous["held"]),
+            agents=Agent(pos=position, dir=previous["facing"], inventory=previous["inventory"]),
             grid=layers.reshape(*static.shape, 3),
             recipe=previous["recipe"],
             new_correct_delivery=previous["correct"] == 1,
@@ -151,7 +151,7 @@ def overcooked_v2(settings):
             "shaped": shaped,
             "position": new.agents.pos.y * width + new.agents.pos.x,
             "facing": new.agents.dir,
-            "held": new.agents.inventory,
+            "inventory": new.agents.inventory,
             "item": grid[surfaces, 1],
             "timer": grid[timers, 2],
             "recipe": new.recipe,

@@ -144,7 +144,7 @@ def state_of(env):
         surface = kitchen.surfaces.index(x * height + y)
         ticks = thing._cooking_tick + 1 if surface < kitchen.num_pots else 0
         item[surface] = code_of(thing) | ticks << 11
-    return dict(place=positions, facing=facing, held=hands, item=item, step=state.timestep)
+    return dict(position=positions, facing=facing, inventory=hands, item=item, step=state.timestep)
 
 
 def kitchen_of(mdp):
@@ -224,7 +224,7 @@ def record(settings, steps, seed):
         values = dict(
             previous, action=action, sparse=info["sparse_reward_by_agent"], shaped=info["shaped_reward_by_agent"],
             obs=np.stack(obs).reshape(2, -1), done=env.is_done(),
-            **{f"after_{name}": after[name] for name in ("place", "facing", "held", "item")},
+            **{f"after_{name}": after[name] for name in ("position", "facing", "inventory", "item")},
         )  # fmt: skip
         for name, value in values.items():
             trace.setdefault(name, []).append(value)

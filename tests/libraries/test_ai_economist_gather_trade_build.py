@@ -98,7 +98,7 @@ def test_agents_of_a_split_layout_start_as_in_the_original():
     core = make_core("GatherTradeBuild-v0", 1000, "cpu", seed=0, **settings)
     core.reset()
     theirs = np.array(theirs)
-    places, payments = (core.world_state[name].numpy().ravel() for name in ("place", "payment"))
+    places, payments = (core.world_state[name].numpy().ravel() for name in ("position", "payment"))
     ranks = env._avg_ranked_skill
     np.testing.assert_allclose(np.unique(payments)[::-1], ranks, rtol=5e-3)
     assert env._water_line == core.config.row_of_water
@@ -150,13 +150,13 @@ def test_random_starts_are_distributed_as_in_the_original():
         core = make_core("GatherTradeBuild-v0", 20_000, "cpu", seed=0, **settings)
         core.reset()
         theirs = np.array(theirs).T
-        for values, name in zip(theirs, ("place", "payment", "skill", "bonus"), strict=True):
+        for values, name in zip(theirs, ("position", "payment", "skill", "bonus"), strict=True):
             mine = core.world_state[name].numpy().ravel()
             error = values.std() / np.sqrt(len(values))
             assert abs(values.mean() - mine.mean()) < 4 * error, name
             assert 0.85 < values.std() / mine.std() < 1.15, name
         for cell in range(12):
-            share = (core.world_state["place"].numpy() == cell).mean()
+            share = (core.world_state["position"].numpy() == cell).mean()
             assert abs((theirs[0] == cell).mean() - share) < 0.02
 
 

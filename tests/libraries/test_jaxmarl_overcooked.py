@@ -49,7 +49,7 @@ def starts(env, core, rng):
     mine = core.get_state()
     soups = torch.from_numpy(np.where(onions, 4 + 8 * onions, 0))
     mine["state.item"][:, : core.config.kitchen.num_pots] = soups[:, None]
-    mine["state.held"][:] = torch.from_numpy(hands)
+    mine["state.inventory"][:] = torch.from_numpy(hands)
     core.set_state(mine)
     state = jax.vmap(env.reset)(jax.random.split(jax.random.PRNGKey(0), WORLDS))[1]
     padding = (state.maze_map.shape[1] - env.height) // 2
@@ -144,7 +144,7 @@ def test_starts_of_v2_are_distributed_as_in_jaxmarl(starts):
         (state["facing"] @ [4, 1], np.asarray(theirs.agents.dir) @ [4, 1]),
         (state["recipe"], np.asarray(theirs.recipe)),
         ((state["permutation"] * weights).sum((1, 2)), permutations),
-        *zip(state["held"].T, np.asarray(theirs.agents.inventory).T, strict=True),
+        *zip(state["inventory"].T, np.asarray(theirs.agents.inventory).T, strict=True),
         *zip(state["item"].T, grid[:, [*kitchen.pots, *kitchen.counters], 1].T, strict=True),
         *zip(state["timer"].T, grid[:, kitchen.pots, 2].T, strict=True),
     ]

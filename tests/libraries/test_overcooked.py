@@ -68,7 +68,7 @@ def test_random_starts_are_distributed_as_in_the_original():
     env = oracle.make()
     start = env.mdp.get_random_start_state_fn(True, 0.5)
     np.random.seed(0)  # noqa: NPY002  # the original draws from it
-    theirs = {name: [] for name in ("place", "held", "item")}
+    theirs = {name: [] for name in ("position", "inventory", "item")}
     for _ in range(4000):
         env.state = start()
         state = oracle.state_of(env)
@@ -77,8 +77,8 @@ def test_random_starts_are_distributed_as_in_the_original():
     core = make_core("Overcooked-v0", 40_000, "cpu", seed=0, random_start_pos=True, rnd_obj_prob_thresh=0.5)
     core.reset()
     mine = core.world_state
-    pairs = [(mine["place"].numpy() @ [100, 1], np.array(theirs["place"]) @ [100, 1])]
-    pairs += [(mine["held"][:, index].numpy(), np.array(theirs["held"])[:, index]) for index in range(2)]
+    pairs = [(mine["position"].numpy() @ [100, 1], np.array(theirs["position"]) @ [100, 1])]
+    pairs += [(mine["inventory"][:, index].numpy(), np.array(theirs["inventory"])[:, index]) for index in range(2)]
     pairs += [(mine["item"][:, 0].numpy(), np.array(theirs["item"])[:, 0])]
     for have, want in pairs:
         assert_equally_frequent(have, want)

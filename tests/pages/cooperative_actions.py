@@ -58,19 +58,19 @@ def overcooked_actions():
     small = {"layout_grid": ("XPXXX", "O   D", "X 12X", "X   X", "XSXXX")}
 
     def prepare(state):
-        state["place"].copy_(torch.tensor([[12, 18]]))
-        state["held"].copy_(torch.tensor([[2, 0]]))
+        state["position"].copy_(torch.tensor([[12, 18]]))
+        state["inventory"].copy_(torch.tensor([[2, 0]]))
 
     def before_counter(state):
         prepare(state)
-        state["place"][:, 0] = 11
+        state["position"][:, 0] = 11
 
     (table,) = tables.action_tables("kitchen/overcooked")
     for index, meaning in table:
         after = one_step("kitchen/overcooked", prepare, index, **small)
-        assert after["place"][0] - 12 == next((moves[words] for words in moves if words in meaning), 0)
+        assert after["position"][0] - 12 == next((moves[words] for words in moves if words in meaning), 0)
         after = one_step("kitchen/overcooked", before_counter, index, **small)
-        assert (after["held"][0] == 0) == ("interact" in meaning)
+        assert (after["inventory"][0] == 0) == ("interact" in meaning)
 
 
 def overcooked_v2_actions():
@@ -80,7 +80,7 @@ def overcooked_v2_actions():
 
     def prepare(state):
         state["position"].copy_(torch.tensor([[12, 18]]))
-        state["held"].copy_(torch.tensor([[1, 0]]))
+        state["inventory"].copy_(torch.tensor([[1, 0]]))
         state["facing"].zero_()
         state["item"].zero_()
 
@@ -93,7 +93,7 @@ def overcooked_v2_actions():
         after = one_step("kitchen/overcooked_v2", prepare, index, **small)
         assert after["position"][0] - 12 == next((moves[words] for words in moves if words in meaning), 0)
         after = one_step("kitchen/overcooked_v2", before_counter, index, **small)
-        assert (after["held"][0] == 0) == ("interact" in meaning)
+        assert (after["inventory"][0] == 0) == ("interact" in meaning)
 
 
 def smax_actions():

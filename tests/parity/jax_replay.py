@@ -125,12 +125,12 @@ def results(core, outcome):
 def eager(core, action, rng):
     """Let most agents of a kitchen turn to something beside them that is of use for what they hold, and use it."""
     kitchen, state = core.config.kitchen, core.world_state
-    position, facing, held = (state[name].numpy() for name in ("position", "facing", "held"))
+    position, facing, inventory = (state[name].numpy() for name in ("position", "facing", "inventory"))
     beside = kitchen.kinds[
         position[..., None] + np.array([-kitchen.width, kitchen.width, 1, -1])
     ]  # up, down, right, left
-    hands_full = held[..., None] > 0
-    is_dish = (held[..., None] & 2) > 0
+    hands_full = inventory[..., None] > 0
+    is_dish = (inventory[..., None] & 2) > 0
     useful = np.where(is_dish, beside == GOAL, np.where(hands_full, beside == POT, beside > GOAL))
     ahead = np.take_along_axis(useful, facing[..., None], -1)[..., 0]
     turn = np.array([3, 1, 0, 2])[useful.argmax(-1)]

@@ -152,7 +152,7 @@ def _lively(core, rng):
     moves, head = 2 + 4 * config.sizes.num_prices + 5 * multi_action, 5 * multi_action  # first move in the mask
     for world in range(core.num_envs):
         for agent in range(n):
-            legal, cell = mask[world, agent], int(state["place"][world, agent])
+            legal, cell = mask[world, agent], int(state["position"][world, agent])
             if legal[1] and rng.random() < 0.5:
                 action[world, agent, 0] = 1
             elif rng.random() < 0.5:

@@ -54,7 +54,7 @@ def world(**state):
     have = core.world_state
     have["cell"].copy_(torch.from_numpy(core.config.layout.terrain) & 3)
     for agent, cell in enumerate((0, 1, 2, 3)):
-        have["place"][0, agent] = cell
+        have["position"][0, agent] = cell
         have["cell"][0, cell] += VISITOR * (agent + 1)
     have["coin"].zero_()
     have["coin"][0, :4] = torch.tensor([20.0, 20.0, 20.0, 20.0])
@@ -116,11 +116,11 @@ def test_house_needs_both_resources_and_free_land_and_keeps_others_out():
     assert core.world_state["houses"][0].tolist() == [0, 1, 0, 0, 0]
     assert core.world_state["coin"][0, 1] == 40.0
     assert core.world_state["labor"][0].tolist() == [0.0, 10.0, 0.0, 0.0]
-    core.world_state["place"][0, 1] = 6
+    core.world_state["position"][0, 1] = 6
     cell[1] -= 2 * VISITOR
     cell[6] += 2 * VISITOR
     *_, info = step(core, EAST, 0, 0, 0)
-    assert core.world_state["place"][0, 0] == 0
+    assert core.world_state["position"][0, 0] == 0
     assert not info["action_mask"][0, 0, EAST]
 
 

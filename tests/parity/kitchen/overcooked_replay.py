@@ -11,7 +11,7 @@ def core_at(settings, trace, **more):
     core = make_core("Overcooked-v0", len(trace["step"]), "cpu", seed=0, autoreset="disabled", **settings, **more)
     core.reset()
     state = core.get_state()
-    for name in ("place", "facing", "held", "item"):
+    for name in ("position", "facing", "inventory", "item"):
         state[f"state.{name}"] = torch.from_numpy(trace[name]).int()
     state["io.step"] = torch.from_numpy(trace["step"]).int()
     core.set_state(state)
@@ -22,7 +22,7 @@ def replay(settings, trace, tolerance=1e-5, **more):
     """Take every transition of a trace, compare all results, and count the cases that matter."""
     core = core_at(settings, trace, reward_shaping_factor=0.5, **more)
     obs, reward, terminated, truncated, info = core.step(torch.from_numpy(trace["action"]).long())
-    for name in ("place", "facing", "held", "item"):
+    for name in ("position", "facing", "inventory", "item"):
         np.testing.assert_array_equal(core.world_state[name].numpy(), trace[f"after_{name}"], name)
     np.testing.assert_array_equal(obs.numpy(), trace["obs"])
     np.testing.assert_allclose(info["sparse_r_by_agent"], trace["sparse"], atol=tolerance, rtol=tolerance)
@@ -41,10 +41,12 @@ def counts_of(kitchen, trace):
     pots, item, after = kitchen.num_pots, trace["item"], trace["after_item"]
     before_pot, after_pot = item[:, :pots], after[:, :pots]
     counter, after_counter = item[:, pots:], after[:, pots:]
-    dish = (trace["held"] != 1) & (trace["after_held"] == 1) & (counter == after_counter).all(1)[:, None]
+    dish = (trace["inventory"] != 1) & (trace["after_inventory"] == 1) & (counter == after_counter).all(1)[:, None]
     moves = trace["action"] < 4
-    ineffective = moves & (trace["place"] == trace["after_place"]) & (trace["facing"] == trace["action"])
-    served = (trace["held"] & 7 == 4) & (trace["after_held"] == 0) & (counter == after_counter).all(1)[:, None]
+    ineffective = moves & (trace["position"] == trace["after_position"]) & (trace["facing"] == trace["action"])
+    served = (
+        (trace["inventory"] & 7 == 4) & (trace["after_inventory"] == 0) & (counter == after_counter).all(1)[:, None]
+    )
     added = (before_pot >> 11 == 0) & (after_pot > before_pot) & (after_pot & 2047 != before_pot)
     return {
         "steps": len(trace["step"]),
@@ -57,7 +59,7 @@ def counts_of(kitchen, trace):
         "dishes without": int((dish & (trace["shaped"] == 0)).sum()),
         "put on counters": int(((counter == 0) & (after_counter != 0)).sum()),
         "taken from counters": int(((counter != 0) & (after_counter == 0)).sum()),
-        "moves": int((trace["place"] != trace["after_place"]).sum()),
+        "moves": int((trace["position"] != trace["after_position"]).sum()),
         "moves without effect": int(ineffective.sum()),
         "both interact": int((trace["action"] == 5).all(1).sum()),
         "ends": int(trace["done"].sum()),

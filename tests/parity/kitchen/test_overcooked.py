@@ -39,9 +39,9 @@ def at(first, second, items=(), **settings):
     core = make(**settings)
     state = core.world_state
     for index, (column, facing, hand) in enumerate((first, second)):
-        state["place"][0, index] = 3 * column + 1
+        state["position"][0, index] = 3 * column + 1
         state["facing"][0, index] = facing
-        state["held"][0, index] = hand
+        state["inventory"][0, index] = hand
     for surface, item in items:
         state["item"][0, surface] = item
     return core
@@ -52,7 +52,7 @@ def step(core, *actions):
 
 
 def columns(core):
-    return [(cell - 1) // 3 for cell in core.world_state["place"][0].tolist()]
+    return [(cell - 1) // 3 for cell in core.world_state["position"][0].tolist()]
 
 
 # ---------------------------------------------------------------- transitions
@@ -102,7 +102,7 @@ def test_first_player_takes_the_only_item():
     counter = core.config.kitchen.surfaces.index(7)
     core.world_state["item"][0, counter] = ONION
     step(core, INTERACT, INTERACT)
-    assert core.world_state["held"].tolist() == [[ONION, 0]]
+    assert core.world_state["inventory"].tolist() == [[ONION, 0]]
     step(core, INTERACT, STAY)
     assert core.world_state["item"][0, counter] == ONION
 
@@ -114,11 +114,11 @@ def test_pot_cooks_when_a_player_starts_it_and_a_dish_takes_the_soup():
     assert info["shaped_r_by_agent"].tolist() == [[3.0, 0.0]]
     step(core, INTERACT, STAY)  # with empty hands
     assert core.world_state["item"][0, POT] == soup(1, 1, 2)
-    core.world_state["held"][0, 0] = DISH
+    core.world_state["inventory"][0, 0] = DISH
     step(core, INTERACT, STAY)
     assert core.world_state["item"][0, POT] == soup(1, 1, 3)  # not ready before this step
     _, reward, *_, info = step(core, INTERACT, STAY)
-    assert core.world_state["held"][0, 0] == soup(1, 1)
+    assert core.world_state["inventory"][0, 0] == soup(1, 1)
     assert core.world_state["item"][0, POT] == 0
     assert info["shaped_r_by_agent"].tolist() == [[5.0, 0.0]]
     assert reward.tolist() == [[5.0, 0.0]]
@@ -135,7 +135,7 @@ def test_full_pot_takes_no_more():
     for item in (soup(2, 1), soup(1, 0, 1)):
         core = at((1, NORTH, ONION), (3, NORTH, 0), [(POT, item)])
         step(core, INTERACT, STAY)
-        assert core.world_state["held"][0, 0] == ONION
+        assert core.world_state["inventory"][0, 0] == ONION
 
 
 def test_reward_of_a_served_soup_is_common_and_named_by_its_player():
@@ -147,7 +147,7 @@ def test_reward_of_a_served_soup_is_common_and_named_by_its_player():
         assert info["sparse_r_by_agent"].tolist() == [[0.0, points]]
         assert info["soups"].tolist() == [[0, 1]]
         assert step(core, STAY, INTERACT)[-1]["soups"].tolist() == [[0, 1]]
-        assert core.world_state["held"][0, 1] == 0
+        assert core.world_state["inventory"][0, 1] == 0
 
 
 @pytest.mark.parametrize(
@@ -165,7 +165,7 @@ def test_reward_of_a_served_soup_is_common_and_named_by_its_player():
 def test_shaped_reward_of_a_dish_needs_a_pot_for_it(pots, hands, counter, useful):
     core = at((1, SOUTH, 0), (3, NORTH, hands), [*enumerate(pots), (BETWEEN, counter)])
     *_, info = step(core, INTERACT, STAY)
-    assert core.world_state["held"][0, 0] == DISH
+    assert core.world_state["inventory"][0, 0] == DISH
     assert info["shaped_r_by_agent"].tolist() == [[3.0 * useful, 0.0]]
 
 
@@ -173,7 +173,7 @@ def test_usefulness_of_a_dish_counts_pots_before_the_step():
     """As in the original, where player 0 takes the only soup before player 1 takes a dish."""
     core = make(layout_grid=APART)
     core.world_state["facing"].copy_(torch.tensor([[NORTH, EAST]]))
-    core.world_state["held"].copy_(torch.tensor([[DISH, 0]]))
+    core.world_state["inventory"].copy_(torch.tensor([[DISH, 0]]))
     core.world_state["item"][0, 0] = soup(3, 0, 30)
     *_, info = step(core, INTERACT, INTERACT)
     assert info["shaped_r_by_agent"].tolist() == [[5.0, 3.0]]
@@ -205,7 +205,7 @@ def test_observations_written_in_part_equal_whole_ones(first):
 def test_observation_follows_a_state_that_was_changed_from_outside():
     core = at((1, NORTH, 0), (3, NORTH, 0))
     step(core, STAY, STAY)
-    core.world_state["place"][0, 0] = 7
+    core.world_state["position"][0, 0] = 7
     core.world_state["item"][0, BETWEEN] = soup(1, 2)
     step(core, STAY, STAY)
     assert torch.equal(core.obs[:, 0], core.state()[:, :-1])
@@ -235,7 +235,7 @@ def test_last_layer_is_1_while_fewer_than_40_steps_are_left(horizon):
 
 def test_random_starts_are_uniform_over_pairs_of_floor_cells():
     core = make(6000, random_start_pos=True)
-    positions = core.world_state["place"]
+    positions = core.world_state["position"]
     pairs = (positions[:, 0] * 20 + positions[:, 1]).bincount(minlength=400)
     assert (pairs > 0).sum() == 6
     assert (pairs[pairs > 0] / 6000 - 1 / 6).abs().max() < 0.02
@@ -244,7 +244,7 @@ def test_random_starts_are_uniform_over_pairs_of_floor_cells():
 
 def test_random_items_are_in_a_share_of_pots_and_hands():
     core = make(10_000, rnd_obj_prob_thresh=0.3)
-    item, hands = core.world_state["item"], core.world_state["held"]
+    item, hands = core.world_state["item"], core.world_state["inventory"]
     assert ((item[:, :2] != 0).float().mean(0) - 0.3).abs().max() < 0.02
     assert not item[:, 2:].any()
     assert ((item[:, :2] >> 11 == 1).float().mean(0) - 0.09).abs().max() < 0.01

@@ -34,7 +34,7 @@ def at(*agents, items=(), recipe=2 * ZERO + ONE, **settings):
     core = make(**settings)
     state = core.world_state
     for index, values in enumerate(agents):
-        for name, value in zip(("position", "facing", "held"), values, strict=True):
+        for name, value in zip(("position", "facing", "inventory"), values, strict=True):
             state[name][0, index] = value
     for surface, item in items:
         state["item"][0, surface] = item
@@ -128,7 +128,7 @@ def test_agent_that_moves_interacts_from_its_new_cell_in_the_next_step():
     assert core.world_state["position"].tolist() == [[6, 7]]
     step(core, STAY, UP)
     step(core, STAY, INTERACT)
-    assert core.world_state["held"].tolist() == [[0, ZERO]]
+    assert core.world_state["inventory"].tolist() == [[0, ZERO]]
 
 
 def test_full_pot_cooks_for_twenty_steps_and_a_plate_takes_the_dish():
@@ -136,14 +136,14 @@ def test_full_pot_cooks_for_twenty_steps_and_a_plate_takes_the_dish():
     *_, info = step(core, INTERACT, STAY)
     assert info["shaped_reward"].tolist() == [[3.0, 0.0]]
     assert core.world_state["timer"][0, 0] == 19
-    core.world_state["held"][0, 0] = PLATE
+    core.world_state["inventory"][0, 0] = PLATE
     for _ in range(18):
         step(core, INTERACT, STAY)
-    assert core.world_state["held"][0, 0] == PLATE
+    assert core.world_state["inventory"][0, 0] == PLATE
     step(core, STAY, STAY)
     assert core.world_state["item"][0, 0] == 2 * ZERO + ONE + COOKED
     *_, info = step(core, INTERACT, STAY)
-    assert core.world_state["held"][0, 0] == 2 * ZERO + ONE + DISH
+    assert core.world_state["inventory"][0, 0] == 2 * ZERO + ONE + DISH
     assert info["shaped_reward"].tolist() == [[5.0, 0.0]]
 
 
@@ -161,11 +161,11 @@ def test_deliveries_pay_all_agents_by_the_recipe(negative, points):
     _, reward, *_, info = step(core, INTERACT, STAY)
     assert reward.tolist() == [[20.0, 20.0]]
     assert info["deliveries"].tolist() == [[1, 0]]
-    core.world_state["held"][0, 0] = 3 * ZERO + DISH
+    core.world_state["inventory"][0, 0] = 3 * ZERO + DISH
     _, reward, *_, info = step(core, INTERACT, STAY)
     assert reward.tolist() == [[points, points]]
     assert info["deliveries"].tolist() == [[1, 0]]
-    assert core.world_state["held"][0, 0] == 0
+    assert core.world_state["inventory"][0, 0] == 0
 
 
 def test_button_costs_and_shows_the_recipe_for_nine_more_observations():
@@ -188,7 +188,7 @@ def test_right_delivery_draws_a_recipe_if_asked():
         assert sorted(first.unique().tolist()) == [12, 24, 48]
         state["position"].copy_(torch.tensor([8, 6]))
         state["facing"].fill_(FACING_DOWN)
-        state["held"][:, 0] = first + DISH
+        state["inventory"][:, 0] = first + DISH
         core.step(torch.tensor([[INTERACT, STAY]]).expand(3000, 2))
         assert (state["correct"] == 1).all()
         share = (state["recipe"] == first).float().mean()
@@ -269,7 +269,7 @@ def test_random_starts_have_the_probabilities_of_the_original():
     assert sorted(count[(pots > 0) & ~ready & ~cooks].unique().tolist()) == [1, 2, 3]
     assert sorted(state["timer"][:, :2][cooks].unique().tolist()) == list(range(1, 21))
     dish = 2 * ZERO + ONE + DISH
-    for items, expected in ((state["held"], (0.5, 0.1, 0.25, 0.15)), (state["item"][:, 2:], (0.5, 0.1, 0.3, 0.1))):
+    for items, expected in ((state["inventory"], (0.5, 0.1, 0.25, 0.15)), (state["item"][:, 2:], (0.5, 0.1, 0.3, 0.1))):
         raw = (items == ZERO) | (items == ONE)
         shares = [part.float().mean().item() for part in (items == 0, items == PLATE, raw, items == dish)]
         assert shares == pytest.approx(expected, abs=0.01)

@@ -102,7 +102,7 @@ class State:
     """
 
     cell: wp.array2d(dtype=int)  # (E, C) terrain, resource, owner of the house, and agent of the cell
-    place: wp.array2d(dtype=int)  # (E, n) cell of the agent
+    position: wp.array2d(dtype=int)  # (E, n) cell of the agent
     coin: wp.array2d(dtype=wp.float64)  # (E, 2 n) coin: in inventories, then in escrow
     goods: wp.array2d(dtype=int)  # (E, 4 n) stone and wood in inventories, then in escrow
     labor: wp.array2d(dtype=wp.float64)  # (E, n) labor since the start
@@ -251,7 +251,7 @@ class Sizes:
             "chance": (2 if self.zones else 2 * cells) * self.is_random,
             "coverage": 8 * self.is_random,
             **dict.fromkeys(("rates", "average_rates", "cutoff"), self.num_brackets),
-            **dict.fromkeys(("place", "labor", "payment", "skill", "bonus", "turn", "start", "start_payment"), n),
+            **dict.fromkeys(("position", "labor", "payment", "skill", "bonus", "turn", "start", "start_payment"), n),
             **dict.fromkeys(("last_coin", "last_income", "last_rate", "incomes"), n),
             **dict.fromkeys((*reports, *counts), self.agents),
         }

@@ -113,13 +113,13 @@ def rules(sizes: Sizes) -> Rules:
                 reads=(
                     "average_rates bin bonus born bought cell coin completions cutoff cycle elasticity gain "
                     "gathered good_steps goods houses incomes key labor last_coin last_income market_rate "
-                    "num_orders num_samples open_orders order payment place price_history rates sample sold source "
+                    "num_orders num_samples open_orders order payment position price_history rates sample sold source "
                     "table turn value io.choice io.step"
                 ),
                 writes=(
                     "average_rates bin born bought cell coin cycle effort elasticity equality finished fresh gain "
                     "gathered good_steps goods houses incomes labor last_coin last_income last_rate market_rate "
-                    "num_orders num_samples open_orders order place price_curve price_history productivity rates "
+                    "num_orders num_samples open_orders order position price_curve price_history productivity rates "
                     "sample sold tax turn value wealth welfare io.reward"
                 ),
             ),

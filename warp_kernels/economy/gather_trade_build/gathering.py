@@ -39,7 +39,7 @@ def may_enter_of(sizes: Sizes) -> Any:
     @wp.func(inline=True)
     def neighbor(state: wp.ref[State], env: int, agent: int, direction: int):
         """Refuse cells outside of the world, with water, an agent, or the house of another agent."""
-        position = state.place[env, agent]
+        position = state.position[env, agent]
         row = position // width
         column = position - row * width
         row += wp.where(direction == SOUTH, 1, 0) - wp.where(direction == NORTH, 1, 0)
@@ -62,7 +62,7 @@ def may_build_of(sizes: Sizes) -> Any:
 
     @wp.func(inline=True)
     def may_build(state: wp.ref[State], env: int, agent: int):
-        free = (state.cell[env, state.place[env, agent]] & (VISITOR - 1)) == 0
+        free = (state.cell[env, state.position[env, agent]] & (VISITOR - 1)) == 0
         return free and state.goods[env, agent] > 0 and state.goods[env, n + agent] > 0
 
     return may_build
@@ -79,7 +79,7 @@ def gathering(sizes: Sizes) -> tuple[Any, Any, Any, Any]:
         if may_build(state, env, agent):
             state.goods[env, agent] = state.goods[env, agent] - 1
             state.goods[env, n + agent] = state.goods[env, n + agent] - 1
-            state.cell[env, state.place[env, agent]] += OWNER * (agent + 1)
+            state.cell[env, state.position[env, agent]] += OWNER * (agent + 1)
             state.coin[env, agent] = state.coin[env, agent] + state.payment[env, agent]
             state.labor[env, agent] = state.labor[env, agent] + wp.float64(params.build_labor)
             state.houses[env, agent] = state.houses[env, agent] + 1
@@ -99,11 +99,11 @@ def gathering(sizes: Sizes) -> tuple[Any, Any, Any, Any]:
         if direction > 0:
             destination = neighbor(state, env, agent, direction)
             if destination >= 0:
-                state.cell[env, state.place[env, agent]] -= VISITOR * (agent + 1)
+                state.cell[env, state.position[env, agent]] -= VISITOR * (agent + 1)
                 state.cell[env, destination] = state.cell[env, destination] + VISITOR * (agent + 1)
-                state.place[env, agent] = destination
+                state.position[env, agent] = destination
                 state.labor[env, agent] = state.labor[env, agent] + wp.float64(params.move_labor)
-        position = state.place[env, agent]
+        position = state.position[env, agent]
         cell = state.cell[env, position]
         if (cell & PRESENT) != 0:
             amount = int(1)

@@ -85,7 +85,7 @@ def observation(sizes: Sizes) -> tuple[Any, Any, Any]:
     def put_window(row: wp.array(dtype=float), state: wp.ref[State], env: int, agent: int):
         """Write the cells around the agent; cells outside of the world are 0 in all layers."""
         clear(row, 0, (layers + 2) * view_cells)
-        position = state.place[env, agent]
+        position = state.position[env, agent]
         top = position // width - sight
         left = position - position // width * width - sight
         y = wp.max(-top, 0)
@@ -174,7 +174,7 @@ def observation(sizes: Sizes) -> tuple[Any, Any, Any]:
 
     @wp.func(inline=True)
     def put_place(row: wp.array(dtype=float), state: wp.ref[State], env: int, agent: int, at: int):
-        position = state.place[env, agent]
+        position = state.position[env, agent]
         row[at] = float(position - position // width * width) / float(width)
         row[at + 1] = float(position // width) / float(height)
 

@@ -70,7 +70,7 @@ def start(sizes: Sizes, start_rates: Any, update: Any, report: Any) -> Any:
 
     @wp.func(inline=True)
     def put(state: wp.ref[State], env: int, agent: int, position: int):
-        state.place[env, agent] = position
+        state.position[env, agent] = position
         state.cell[env, position] = state.cell[env, position] + VISITOR * (agent + 1)
 
     @wp.func(inline=True)

@@ -78,7 +78,7 @@ class State:
     first: wp.array2d(dtype=int)  # (E, A) 1: first of those who want its cell
     floor: wp.array3d(dtype=wp.int8)  # (E, R, C) 0: place of a shelf, 1: corridor, 2: goal
     goal: wp.array2d(dtype=wp.vec2i)  # (E, G) row, column of the goals, in the order of deliveries [cells]
-    place: wp.array2d(dtype=wp.vec2i)  # (E, N) row, column of the shelves at the start [cells]
+    shelf_position: wp.array2d(dtype=wp.vec2i)  # (E, N) row, column of the shelves at the start [cells]
 
 
 @cache

@@ -14,7 +14,7 @@ def start(params: type, state: type, num_robots: int) -> Any:
     Args:
         params: Warp struct of environment parameters.
         state: Warp struct with ``row``, ``column``, ``direction``, ``load``, ``deliveries``, ``message``, ``shelf``,
-            ``inactive``, ``key``, ``floor`` and ``place``.
+            ``inactive``, ``key``, ``floor`` and ``shelf_position``.
         num_robots: Number of robots A.
     """
     Params, State = params, state
@@ -31,11 +31,11 @@ def start(params: type, state: type, num_robots: int) -> Any:
                 column += 1
             row += 1
         last = int(params.unrequested)
-        while last < state.place.shape[1]:
+        while last < state.shelf_position.shape[1]:
             word = philox.bits(rng, last, philox.RESET, 1)
-            cell = state.place[env, philox.below(word[0], last + 1)]
+            cell = state.shelf_position[env, philox.below(word[0], last + 1)]
             if state.shelf[env, cell[0], cell[1]] == wp.int8(2):
-                cell = state.place[env, last]
+                cell = state.shelf_position[env, last]
             state.shelf[env, cell[0], cell[1]] = wp.int8(2)
             last += 1
 

@@ -141,7 +141,7 @@ def observation(
 
     @wp.func(inline=True)
     def player_of(state: State, env: int, player: int):
-        return figure(state.place[env, player], state.facing[env, player], state.held[env, player])
+        return figure(state.position[env, player], state.facing[env, player], state.inventory[env, player])
 
     @wp.func(inline=True)
     def note_changes(state: State, env: int):

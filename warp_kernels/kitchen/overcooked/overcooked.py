@@ -70,9 +70,9 @@ class Params:
 class State:
     """State of E worlds, A = 2 players, C cells, S surfaces, F floor cells."""
 
-    place: wp.array2d(dtype=int)  # (E, A) cell of the player
+    position: wp.array2d(dtype=int)  # (E, A) cell of the player
     facing: wp.array2d(dtype=int)  # (E, A) orientation, an action in 0 .. 3
-    held: wp.array2d(dtype=int)  # (E, A) item in the player's hands
+    inventory: wp.array2d(dtype=int)  # (E, A) item in the player's hands
     item: wp.array2d(dtype=int)  # (E, S) item on the surface
     sparse: wp.array2d(dtype=float)  # (E, A) reward of soups that the player served in this step
     shaped: wp.array2d(dtype=float)  # (E, A) shaped reward of the player in this step
@@ -94,7 +94,7 @@ class State:
 
 
 _DENSE = (
-    *("place", "facing", "held", "item", "sparse", "shaped", "soups"),
+    *("position", "facing", "inventory", "item", "sparse", "shaped", "soups"),
     *("seen_item", "seen_player", "seen_urgent", "is_blank", "changed", "was_player"),
 )
 """Fields of State that kernels view with constant sizes."""
@@ -142,8 +142,8 @@ def rules(width: int, height: int, num_surfaces: int, num_pots: int, channels_fi
 
         ``in_use`` counts pots before any action of this step, as in the original.
         """
-        dishes = wp.where(item_kind(state.held[env, 0]) == DISH, 1, 0)
-        dishes += wp.where(item_kind(state.held[env, 1]) == DISH, 1, 0)
+        dishes = wp.where(item_kind(state.inventory[env, 0]) == DISH, 1, 0)
+        dishes += wp.where(item_kind(state.inventory[env, 1]) == DISH, 1, 0)
         lying = int(0)
         surface = int(num_pots)
         while surface < num_surfaces:
@@ -155,7 +155,7 @@ def rules(width: int, height: int, num_surfaces: int, num_pots: int, channels_fi
     def use_pot(params: Params, state: State, env: int, agent: int, pot: int):
         """Start to cook, take a ready soup on a dish, or add an ingredient; return the shaped reward."""
         soup = state.item[env, pot]
-        hand = state.held[env, agent]
+        hand = state.inventory[env, agent]
         kind = item_kind(hand)
         shaped = float(0.0)
         if hand == 0:
@@ -163,49 +163,49 @@ def rules(width: int, height: int, num_surfaces: int, num_pots: int, channels_fi
                 state.item[env, pot] = soup + TICK
         elif kind == DISH:
             if item_tick(soup) > state.cook_time[0, item_recipe(soup)]:  # never 0, which is not cooking
-                state.held[env, agent] = soup & (TICK - 1)
+                state.inventory[env, agent] = soup & (TICK - 1)
                 state.item[env, pot] = 0
                 shaped = params.soup_pickup_reward
         elif kind == ONION or kind == TOMATO:  # noqa: SIM109  # Warp has no tuples here
             if item_tick(soup) == 0 and num_ingredients(soup) < params.max_num_ingredients:
                 state.item[env, pot] = (soup | SOUP) + wp.where(kind == ONION, 1 << 3, 16 << 3)
-                state.held[env, agent] = 0
+                state.inventory[env, agent] = 0
                 shaped = params.placement_in_pot_reward
         return shaped
 
     @wp.func(inline=True)
     def interact(params: Params, state: State, env: int, agent: int, in_use: int):
-        """Use the thing in front of the player; write held, item, sparse, shaped and soups."""
-        front = state.terrain[0, ahead(state.place[env, agent], state.facing[env, agent])]
+        """Use the thing in front of the player; write inventory, item, sparse, shaped and soups."""
+        front = state.terrain[0, ahead(state.position[env, agent], state.facing[env, agent])]
         terrain = front & 7
         surface = front >> 3
-        hand = state.held[env, agent]
+        hand = state.inventory[env, agent]
         if terrain == COUNTER:
             item = state.item[env, surface]
             if hand == 0 or item == 0:
                 state.item[env, surface] = hand
-                state.held[env, agent] = item
+                state.inventory[env, agent] = item
         elif terrain == POT:
             state.shaped[env, agent] = use_pot(params, state, env, agent, surface)
         elif terrain == SERVING:
             if item_kind(hand) == SOUP:
                 state.sparse[env, agent] = state.value[0, item_recipe(hand)]
                 state.soups[env, agent] += 1
-                state.held[env, agent] = 0
+                state.inventory[env, agent] = 0
         elif hand == 0:
             if terrain == ONION_DISPENSER:
-                state.held[env, agent] = ONION
+                state.inventory[env, agent] = ONION
             elif terrain == TOMATO_DISPENSER:
-                state.held[env, agent] = TOMATO
+                state.inventory[env, agent] = TOMATO
             elif terrain == DISH_DISPENSER:
                 if is_dish_useful(state, env, in_use):
                     state.shaped[env, agent] = params.dish_pickup_reward
-                state.held[env, agent] = DISH
+                state.inventory[env, agent] = DISH
 
     @wp.func(inline=True)
     def wanted_cell(state: State, env: int, agent: int, choice: int):
         """Turn the player; return the cell that it moves to if no player is in its way. It has no branches."""
-        cell = state.place[env, agent]
+        cell = state.position[env, agent]
         moves = choice < STAY
         state.facing[env, agent] = wp.where(moves, choice, state.facing[env, agent])
         next = wp.where(moves, ahead(cell, choice), cell)
@@ -242,13 +242,13 @@ def rules(width: int, height: int, num_surfaces: int, num_pots: int, channels_fi
                 if wp.where(agent == 0, first_action, second_action) == INTERACT:
                     interact(params, state, env, agent, in_use)
                 agent += 1
-        first = state.place[env, 0]
-        second = state.place[env, 1]
+        first = state.position[env, 0]
+        second = state.position[env, 1]
         first_target = wanted_cell(state, env, 0, first_action)
         second_target = wanted_cell(state, env, 1, second_action)
         collide = first_target == second_target or (first_target == second and second_target == first)
-        state.place[env, 0] = wp.where(collide, first, first_target)
-        state.place[env, 1] = wp.where(collide, second, second_target)
+        state.position[env, 0] = wp.where(collide, first, first_target)
+        state.position[env, 1] = wp.where(collide, second, second_target)
         cook(params, state, env)
         note_changes(state, env)
         served = state.sparse[env, 0] + state.sparse[env, 1]
@@ -270,10 +270,11 @@ def rules(width: int, height: int, num_surfaces: int, num_pots: int, channels_fi
             world_phase(
                 play,
                 reads=(
-                    "place facing held item sparse shaped soups seen_item seen_player terrain cook_time value io.choice"
+                    "position facing inventory item sparse shaped soups seen_item seen_player terrain cook_time value "
+                    "io.choice"
                 ),
                 writes=(
-                    "place facing held item sparse shaped soups seen_item seen_player num_changed changed "
+                    "position facing inventory item sparse shaped soups seen_item seen_player num_changed changed "
                     "was_player io.reward"
                 ),
             ),

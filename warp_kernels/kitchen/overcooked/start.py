@@ -41,8 +41,8 @@ def start(params: type, state: type, num_surfaces: int, num_pots: int) -> tuple[
             second_index = philox.below(word[1], params.num_floor - 1)
             first = state.floor[0, first_index]
             second = state.floor[0, second_index + wp.where(second_index >= first_index, 1, 0)]
-        state.place[env, 0] = first
-        state.place[env, 1] = second
+        state.position[env, 0] = first
+        state.position[env, 1] = second
         pot = int(0)
         while pot < num_pots:
             word = philox.bits(rng, 2 + pot, philox.RESET, 0)
@@ -62,10 +62,10 @@ def start(params: type, state: type, num_surfaces: int, num_pots: int) -> tuple[
             kind = philox.unit(word[3])
             item = wp.where(kind < 0.8, ONION, random_soup(word[1], word[2]))
             item = wp.where(kind < 0.2, DISH, item)
-        state.held[env, agent] = item
+        state.inventory[env, agent] = item
         state.sparse[env, agent] = 0.0
         state.shaped[env, agent] = 0.0
         state.soups[env, agent] = 0
-        state.seen_player[env, agent] = figure(state.place[env, agent], 0, item)
+        state.seen_player[env, agent] = figure(state.position[env, agent], 0, item)
 
     return reset, reset_agent

@@ -114,8 +114,8 @@ def observation(params: type, state: type, sizes: Sizes) -> tuple[Any, Any]:
                     first = wp.where(other == agent, 0, per_agent)
                     put(row, cell, first, 1)
                     put(row, cell, first + 1 + state.facing[env, other], 1)
-                    if state.held[env, other] != 0:
-                        put_item(row, state, env, agent, cell, first + 5, state.held[env, other])
+                    if state.inventory[env, other] != 0:
+                        put_item(row, state, env, agent, cell, first + 5, state.inventory[env, other])
                 other += 1
 
         @wp.func(inline=True)

@@ -85,7 +85,7 @@ class State:
 
     position: wp.array2d(dtype=int)  # (E, A) cell of the agent
     facing: wp.array2d(dtype=int)  # (E, A) orientation: 0 up, 1 down, 2 right, 3 left
-    held: wp.array2d(dtype=int)  # (E, A) item in the agent's hands
+    inventory: wp.array2d(dtype=int)  # (E, A) item in the agent's hands
     item: wp.array2d(dtype=int)  # (E, S) item on the surface
     timer: wp.array2d(dtype=int)  # (E, T) steps until a pot is ready or a button hides the recipe, 0 if idle
     recipe: wp.array(dtype=int)  # (E,) ingredients of the recipe, an item
@@ -107,7 +107,7 @@ class State:
 
 SCRATCH = ("target", "blocked")
 """Fields of State that carry nothing to the next step."""
-_DENSE = ("position", "facing", "held", "item", "timer", "permutation", "shaped", "deliveries", *SCRATCH)
+_DENSE = ("position", "facing", "inventory", "item", "timer", "permutation", "shaped", "deliveries", *SCRATCH)
 
 
 @cache
@@ -185,7 +185,7 @@ def rules(sizes: Sizes) -> Rules:
 
     @wp.func
     def is_plate_useful(state: State, env: int, plates: int):
-        """Return whether pots need another plate: none lies on a counter, and hands held fewer than pots are filled."""
+        """Return whether pots need another plate: none is on a counter, and agents hold fewer than pots are filled."""
         filled = int(0)
         lying = int(0)
         surface = int(0)
@@ -201,12 +201,12 @@ def rules(sizes: Sizes) -> Rules:
     def use_pot(params: Params, state: State, env: int, agent: int, pot: int):
         """Take a ready dish, add an ingredient, or start to cook; return the shaped reward."""
         item = state.item[env, pot]
-        hand = state.held[env, agent]
+        hand = state.inventory[env, agent]
         recipe = state.recipe[env]
         shaped = float(0.0)
         if (item & COOKED) != 0:
             if hand == PLATE:
-                state.held[env, agent] = item + PLATE
+                state.inventory[env, agent] = item + PLATE
                 state.item[env, pot] = 0
                 if item + PLATE == (recipe | DISH):
                     shaped = params.dish_pickup_reward
@@ -216,7 +216,7 @@ def rules(sizes: Sizes) -> Rules:
                 if (item & count) < (recipe & count):
                     shaped = params.placement_in_pot_reward
                 state.item[env, pot] = item + hand
-                state.held[env, agent] = 0
+                state.inventory[env, agent] = 0
             if params.start_cooking_interaction == 0:
                 if num_ingredients(state.item[env, pot]) == POT_SIZE:
                     state.timer[env, pot] = params.pot_cook_time
@@ -232,18 +232,18 @@ def rules(sizes: Sizes) -> Rules:
         front = state.terrain[0, ahead(state.position[env, agent], state.facing[env, agent])]
         kind = front & kind_mask
         index = front >> KIND_BITS
-        hand = state.held[env, agent]
+        hand = state.inventory[env, agent]
         reward = float(0.0)
         if kind == COUNTER:
             item = state.item[env, index]
             if hand == 0 or item == 0:
                 state.item[env, index] = hand
-                state.held[env, agent] = item
+                state.inventory[env, agent] = item
         elif kind == POT:
             state.shaped[env, agent] = use_pot(params, state, env, agent, index)
         elif kind == GOAL:
             if (hand & COOKED) != 0:
-                state.held[env, agent] = 0
+                state.inventory[env, agent] = 0
                 if hand == (state.recipe[env] | DISH):
                     reward = params.delivery_reward
                     state.correct[env] = 1
@@ -254,12 +254,12 @@ def rules(sizes: Sizes) -> Rules:
             if kind == PLATES:
                 if is_plate_useful(state, env, plates):
                     state.shaped[env, agent] = params.plate_pickup_reward
-                state.held[env, agent] = PLATE
+                state.inventory[env, agent] = PLATE
             elif kind == BUTTON:
                 state.timer[env, index] = params.indicator_activation_time
                 reward = -params.indicator_activation_cost
             elif kind >= INGREDIENTS:
-                state.held[env, agent] = ingredient(kind - INGREDIENTS)
+                state.inventory[env, agent] = ingredient(kind - INGREDIENTS)
         return reward
 
     @wp.func(inline=True)
@@ -280,7 +280,7 @@ def rules(sizes: Sizes) -> Rules:
         plates = int(0)
         agent = int(0)
         while agent < num_agents:
-            plates += wp.where(state.held[env, agent] == PLATE, 1, 0)
+            plates += wp.where(state.inventory[env, agent] == PLATE, 1, 0)
             state.shaped[env, agent] = 0.0
             aim(state, env, agent, int(io.choice[env, agent, 0]))
             agent += 1
@@ -316,10 +316,10 @@ def rules(sizes: Sizes) -> Rules:
             world_phase(
                 play,
                 reads=(
-                    "position facing held item timer recipe correct shaped deliveries key target blocked terrain "
+                    "position facing inventory item timer recipe correct shaped deliveries key target blocked terrain "
                     "recipes io.choice io.step"
                 ),
-                writes="position facing held item timer recipe correct shaped deliveries target blocked io.reward",
+                writes="position facing inventory item timer recipe correct shaped deliveries target blocked io.reward",
             ),
         ),
         observe=observe,

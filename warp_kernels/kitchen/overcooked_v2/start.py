@@ -117,13 +117,13 @@ def start(params: type, state: type, sizes: Sizes) -> tuple[Any, Any, Any]:
     def reset_agent(params: Params, state: State, env: int, agent: int, rng: philox.Stream):
         """Turn the agent, fill its hands, and shuffle the ingredients that it sees in another order."""
         facing = int(0)
-        held = int(0)
+        inventory = int(0)
         if params.random_agent_positions == 1 or params.random_reset == 1:
             facing = philox.below(philox.bits(rng, agent, philox.RESET, 0)[1], 4)
         if params.random_reset == 1:
-            held = random_item(params, state, philox.bits(rng, agent, philox.RESET, 1), 0.1, 0.25, 0.15)
+            inventory = random_item(params, state, philox.bits(rng, agent, philox.RESET, 1), 0.1, 0.25, 0.15)
         state.facing[env, agent] = facing
-        state.held[env, agent] = held
+        state.inventory[env, agent] = inventory
         state.shaped[env, agent] = 0.0
         state.deliveries[env, agent] = 0
         index = int(0)

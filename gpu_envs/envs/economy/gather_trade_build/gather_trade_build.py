@@ -286,7 +286,7 @@ def _state(sizes: Sizes, cells: int) -> dict[str, Any]:
         fields[name] = integers(fields[name], 0, MAX_INT)
     fields["num_orders"] = integers((4,), 0, sizes.book)
     fields["open_orders"] = integers((2 * n,), 0, sizes.book)
-    for name in ("place", "source", "land", "start"):
+    for name in ("position", "source", "land", "start"):
         fields[name] = index(fields[name], cells)
     fields["turn"] = index((n,), n)
     fields["zone"] = index(fields["zone"], 4)

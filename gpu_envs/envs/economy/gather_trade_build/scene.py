@@ -67,7 +67,7 @@ def draw(worlds: WorldView, envs: torch.Tensor) -> Scene:
     house, paint, plots = (owner >= 0).float(), colors[owner.clamp(0, n - 1)], centers(all_cells)
     up = torch.tensor([0.0, 0.34], device=device)
     side = torch.tensor([0.44, 0.0], device=device)
-    agents = circles(centers(state["place"].long()), 0.36, colors, 1.0)
+    agents = circles(centers(state["position"].long()), 0.36, colors, 1.0)
     middle = torch.tensor([[0.5 * width, 0.5 * height]], device=device).expand(count, 1, 2)
     shapes = [
         boxes(middle, (0.5 * width, 0.5 * height), _LAND),
@@ -81,7 +81,7 @@ def draw(worlds: WorldView, envs: torch.Tensor) -> Scene:
         lines(plots - side + 0.45 * up, plots + 1.3 * up, 0.13, DARK, house),
         lines(plots + side + 0.45 * up, plots + 1.3 * up, 0.13, DARK, house),
         agents,
-        rings(centers(state["place"].long()), 0.36, DARK, 0.1),
+        rings(centers(state["position"].long()), 0.36, DARK, 0.1),
     ]  # fmt: skip
     shapes += _panel(state, sizes, colors)
     side = float(max(height, width))  # side of the largest square map with this panel

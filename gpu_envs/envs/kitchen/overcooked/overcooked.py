@@ -184,9 +184,9 @@ def build(config: Config) -> EnvDefinition:
             num_floor=len(kitchen.floor),
         ),
         state={
-            "place": index((players,), cells),
+            "position": index((players,), cells),
             "facing": index((players,), 4),
-            "held": integers((players,), *hands),
+            "inventory": integers((players,), *hands),
             "item": integers((surfaces,), *items),
             "sparse": (players,),
             "shaped": (players,),

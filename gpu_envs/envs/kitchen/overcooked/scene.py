@@ -52,7 +52,9 @@ def draw(core: WorldView, envs: torch.Tensor) -> Scene:
     """
     kitchen = core.config.kitchen
     count, device = len(envs), core.device
-    cell, facing, carried, item = (core.world_state[name][envs].long() for name in ("place", "facing", "held", "item"))
+    cell, facing, carried, item = (
+        core.world_state[name][envs].long() for name in ("position", "facing", "inventory", "item")
+    )
     cook_time = core.world_state["cook_time"][envs].long()
 
     def centers(cells: torch.Tensor) -> torch.Tensor:

@@ -168,7 +168,7 @@ def build(config: Config) -> EnvDefinition:
         state={
             "position": index((agents,), cells),
             "facing": index((agents,), 4),
-            "held": integers((agents,), *items),
+            "inventory": integers((agents,), *items),
             "item": integers((pots + counters,), *items),
             "timer": integers((pots + buttons,), 0, times),
             "recipe": integers((), *items),

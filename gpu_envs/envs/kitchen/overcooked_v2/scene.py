@@ -62,8 +62,8 @@ def draw(core: WorldView, envs: torch.Tensor) -> Scene:
     """
     config, count, device = core.config, len(envs), core.device
     kitchen, kinds = config.kitchen, config.kitchen.num_ingredients
-    names = ("position", "facing", "held", "item", "timer", "recipe")
-    position, facing, held, item, timer, recipe = (core.world_state[name][envs].long() for name in names)
+    names = ("position", "facing", "inventory", "item", "timer", "recipe")
+    position, facing, inventory, item, timer, recipe = (core.world_state[name][envs].long() for name in names)
 
     def centers(cells: torch.Tensor) -> torch.Tensor:
         """Return the centers of cells (W, N, 2); row 0 is at the top."""
@@ -98,7 +98,7 @@ def draw(core: WorldView, envs: torch.Tensor) -> Scene:
     off = Pen(buttons.centers, ~pressed)
     pieces = [_pieces(stoves, soup, kinds, soup != 0, 1.0)]
     position = centers(position)
-    hands = _item_shapes(shapes.hands(position), held, kinds, 0.62)
+    hands = _item_shapes(shapes.hands(position), inventory, kinds, 0.62)
     windows = []
     if config.agent_view_size is not None:
         side = config.agent_view_size + 0.45
@@ -120,7 +120,7 @@ def draw(core: WorldView, envs: torch.Tensor) -> Scene:
             ),
             _item_shapes(surfaces[:, num_pots:], item[:, num_pots:], kinds, 1.0),
             *windows,
-            *shapes.chefs(position, facing, held != 0, hands),
+            *shapes.chefs(position, facing, inventory != 0, hands),
         ),
         (0.0, 0.0, float(kitchen.width), float(kitchen.height)),
         agents=circles(position, 0.3, BLUE),
