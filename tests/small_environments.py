@@ -32,9 +32,12 @@ SMALL = {id: {} for id in list_envs()} | {
     "SimpleWorldComm-v0": {"max_cycles": 7},
     # VMAS
     "VMASBalance-v0": {"max_steps": 7},
+    "VMASDiscovery-v0": {"max_steps": 7, "n_agents": 3, "n_targets": 3, "use_agent_lidar": True},
     "VMASDispersion-v0": {"max_steps": 7, "n_agents": 2, "food_radius": 0.3},
+    "VMASFlocking-v0": {"max_steps": 7, "n_agents": 2, "n_obstacles": 3},
     "VMASFootball-v0": {"max_steps": 7, "n_blue_agents": 2, "n_red_agents": 2},
     "VMASGiveWay-v0": {"max_steps": 7, "observe_rel_pos": True, "done_on_completion": True},
+    "VMASMultiGiveWay-v0": {"max_steps": 7},
     "VMASNavigation-v0": {"max_steps": 7, "n_agents": 3, "n_lidar_rays": 5},
     "VMASReverseTransport-v0": {"max_steps": 7, "n_agents": 2},
     "VMASSampling-v0": {"max_steps": 7, "n_agents": 2, "grid_spacing": 0.25, "lidar_range": 0.5},

@@ -107,6 +107,7 @@ SHOWS = {
     "mpe/simple_spread": MovingPicture(zoo="simple-spread-mappo"),
     "mpe/simple_tag": MovingPicture(zoo="simple-tag-ppo"),
     "mpe/simple_world_comm": MovingPicture(train=f"--total-steps 400000 {_MPE}"),
+    "vmas/flocking": MovingPicture(frames=40),
     "vmas/navigation": MovingPicture(frames=24),
     "tag/tag_continuous": MovingPicture(zoo="tag-continuous", frames=24, trails=3),
     "tag/tag_gridworld": MovingPicture(zoo="tag-gridworld"),

@@ -29,7 +29,16 @@ def test_steps_from_random_states_equal_the_original(name):
 
 SETTINGS = {
     "balance": ({}, {"n_agents": 5, "package_mass": 2.0, "random_package_pos_on_line": False}),
+    "discovery": (
+        {"n_agents": 4, "agents_per_target": 3, "covering_range": 0.4, "time_penalty": -0.1, "shared_reward": True},
+        {"use_agent_lidar": True, "n_lidar_rays_agents": 7, "targets_respawn": False, "agent_collision_penalty": -0.5},
+        {"n_targets": 3, "y_semidim": 0.7, "agents_per_target": 1, "min_dist_between_entities": 0.3},
+    ),
     "dispersion": ({"n_agents": 3, "n_food": 2, "pos_range": 0.5}, {"share_reward": True, "penalise_by_time": True}),
+    "flocking": (
+        {"n_agents": 6, "n_obstacles": 2, "collision_reward": -1.0},
+        {"n_agents": 1, "n_lidar_rays": 20, "dist_shaping_factor": 0.5, "min_dist_between_entities": 0.05},
+    ),
     "football": (
         {"ai_decision_strength": 0.5, "ai_precision_strength": 0.5, "ai_strength": 0.7, "n_red_agents": 4},
         {"n_blue_agents": 5, "physically_different": True, "enable_shooting": True, "ball_mass": 0.5},
@@ -44,6 +53,11 @@ SETTINGS = {
             "agent_collision_penalty": -1.0,
         },
         {"mirror_passage": True, "passage_collision_penalty": -0.5, "energy_rew_coeff": 0.1, "v_range": 0.8},
+    ),
+    "multi_give_way": (
+        {"min_input_norm": 0.2, "final_reward": 1.0},
+        {"shared_rew": False, "pos_shaping_factor": 3.0, "linear_friction": 0.3, "agent_collision_penalty": -1.0},
+        {"shared_rew": False, "u_range": 1.0, "a_range": 0.3, "pos_shaping_factor": 0.0},
     ),
     "navigation": (
         {"n_agents": 5, "collisions": False, "agents_with_same_goal": 3},

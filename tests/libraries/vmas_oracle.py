@@ -292,6 +292,7 @@ def record(name, settings, steps, seed):
             "reward": torch.stack(reward)[:, 0].flatten().numpy(),
             "done": done[0].numpy(),
         }
+        SCENARIOS[name].hide(values)
         for key, value in values.items():
             trace.setdefault(key, []).append(value)
         if done[0]:

@@ -32,6 +32,7 @@ def separate_point(
     apart: float,
     half: wp.vec2,
     rng: philox.Stream,
+    purpose: int,
 ) -> wp.vec2:
     """Return a uniform point that is not too near to bodies that have their place.
 
@@ -41,16 +42,17 @@ def separate_point(
         pos: Places of bodies, (E, N) [m].
         env: World.
         body: Row of the body, for its random numbers.
-        count: The first rows that have their place.
+        count: The first rows that have their place; the body itself does not count.
         other: Another row that has its place; -1: none.
         apart: Smallest distance of the centers [m].
         half: Half the sides of the area around (0, 0) [m].
-        rng: Random stream of the reset.
+        rng: Random stream of the reset or of the step.
+        purpose: `philox.RESET` or `philox.STEP`.
     """
     point = wp.vec2(0.0, 0.0)
     tries = int(0)
     while tries < MAX_TRIES:
-        u = philox.uniform4(rng, body, philox.RESET, tries / 2)
+        u = philox.uniform4(rng, body, purpose, tries / 2)
         if tries % 2 == 0:
             point = wp.vec2((2.0 * u[0] - 1.0) * half[0], (2.0 * u[1] - 1.0) * half[1])
         else:
@@ -60,7 +62,7 @@ def separate_point(
             is_free = wp.length(point - pos[env, other]) >= apart
         row = int(0)
         while row < count and is_free:
-            is_free = wp.length(point - pos[env, row]) >= apart
+            is_free = row == body or wp.length(point - pos[env, row]) >= apart
             row += 1
         tries += 1
         if is_free:

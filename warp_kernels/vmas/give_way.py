@@ -10,10 +10,11 @@ from warp_kernels import philox
 from warp_kernels.episode import IO
 from warp_kernels.physics2d.bodies import Body, Disc, Line, Physics
 from warp_kernels.physics2d.distances import count_near
-from warp_kernels.physics2d.motion import capped, continuous_throttle, discrete_throttle
+from warp_kernels.physics2d.motion import continuous_throttle, discrete_throttle
 from warp_kernels.physics2d.observations import write_vector, write_vectors
 from warp_kernels.physics2d.placement import random_point, rest
 from warp_kernels.physics2d.scenario import scenario_rules
+from warp_kernels.physics2d.velocity_controller import velocity_controller
 from warp_kernels.rules import Rules, agent_phase
 
 GOAL_RADIUS: float = wp.constant(0.08)  # [m]
@@ -23,10 +24,10 @@ DEPTH: float = wp.constant(0.48)  # of a passage [m]
 START: float = wp.constant(2.0)  # distance of agents from the middle at the start [m]
 GOAL: float = wp.constant(2.29)  # distance of goals from the middle [m]
 NOISE: float = wp.constant(0.02)  # of the starts of agents along each axis [m]
-STEP: float = wp.constant(0.05)  # [s]
-GAIN: float = wp.constant(2.0)  # of the controller [kg/s]
-INTEGRAL: float = wp.constant(6.0)  # the error is integrated over this many seconds
-DERIVATIVE: float = wp.constant(0.002)  # time over which the error is extrapolated [s]
+STEP = 0.05  # [s]
+GAIN = 2.0  # of the controller [kg/s]
+INTEGRAL = 6.0  # the error is integrated over this many seconds
+DERIVATIVE = 0.002  # time over which the error is extrapolated [s]
 
 
 class Sizes(NamedTuple):
@@ -116,29 +117,18 @@ def rules(sizes: Sizes, continuous: bool) -> Rules:
     near_passages = count_near(scene, Params, State, "agent", ("side", "end"))
     near_walls = count_near(scene, Params, State, "agent", walls)
     throttle = continuous_throttle if continuous else discrete_throttle
+    command, control = velocity_controller(Params, State, STEP, GAIN, INTEGRAL, DERIVATIVE)
     stop = rest(scene, State)
 
     @wp.func(inline=True)
-    def control(params: Params, state: State, io: IO, env: int, agent: int):
+    def steer(params: Params, state: State, io: IO, env: int, agent: int):
         """Write the force of an agent: its action, or that of a PID controller toward the velocity of its action."""
         action = wp.vec2(throttle(io, env, agent, 0, 3), throttle(io, env, agent, 1, 1))
         if wp.static(sizes.use_velocity_controller):
             if wp.static(not continuous):
                 action *= params.v_range
-            action = capped(action, params.v_range)
-            if wp.length(action) < params.min_input_norm:
-                action = wp.vec2(0.0, 0.0)
-            if wp.length(action) < 0.001:
-                state.error[env, agent] = wp.vec2(0.0, 0.0)
-                state.error_sum[env, agent] = wp.vec2(0.0, 0.0)
-            error = action - state.vel[env, agent]
-            total = state.error_sum[env, agent] + error * STEP
-            limit = 0.5 * params.f_range * INTEGRAL / (STEP * GAIN)
-            total = wp.vec2(wp.clamp(total[0], -limit, limit), wp.clamp(total[1], -limit, limit))
-            rate = (error - state.error[env, agent]) / STEP
-            state.error[env, agent] = error
-            state.error_sum[env, agent] = total
-            action = (error + total / INTEGRAL + rate * DERIVATIVE) * GAIN
+            velocity = command(state, env, agent, action, params.v_range, params.min_input_norm)
+            action = control(params, state, env, agent, velocity)
         elif wp.static(not continuous):
             action *= params.f_range
         state.drive[env, agent] = action
@@ -199,7 +189,7 @@ def rules(sizes: Sizes, continuous: bool) -> Rules:
             state.pos[env, end + 1] = wp.vec2(0.0, -0.5 * WIDTH)
 
     steering = agent_phase(
-        control, reads=f"vel error error_sum io.{'control' if continuous else 'choice'}", writes="drive error error_sum"
+        steer, reads=f"vel error error_sum io.{'control' if continuous else 'choice'}", writes="drive error error_sum"
     )
     phases = (
         agent_phase(measure, reads="pos gap", writes="gap progress"),

@@ -141,7 +141,7 @@ def rules(sizes: Sizes, continuous: bool) -> Rules:
         area = wp.vec2(params.world_spawning_x, params.world_spawning_y)
         for row in range(2 * num_agents):
             apart = 2.0 * params.agent_radius + SPACE
-            state.pos[env, row] = separate_point(state.pos, env, row, row, -1, apart, area, rng)
+            state.pos[env, row] = separate_point(state.pos, env, row, row, -1, apart, area, rng, philox.RESET)
         for index in range(num_agents):
             agent = num_agents - 1 - index  # backward, as agents share the goals of agents before them
             goal = int(agent)

@@ -107,12 +107,13 @@ def rules(num_agents: int, num_packages: int, continuous: bool) -> Rules:
         stop(state, env)
         square = wp.vec2(HALF_SIDE, HALF_SIDE)
         for agent in range(num_agents):
-            state.pos[env, agent] = separate_point(state.pos, env, agent, agent, -1, 2.0 * AGENT_RADIUS, square, rng)
+            near = 2.0 * AGENT_RADIUS
+            state.pos[env, agent] = separate_point(state.pos, env, agent, agent, -1, near, square, rng, philox.RESET)
         apart = 0.5 * wp.length(wp.vec2(params.package_length, params.package_width)) + GOAL_RADIUS + MARGIN
-        state.pos[env, goal] = separate_point(state.pos, env, goal, num_agents, -1, apart, square, rng)
+        state.pos[env, goal] = separate_point(state.pos, env, goal, num_agents, -1, apart, square, rng, philox.RESET)
         for package in range(num_packages):
             row = num_agents + package
-            state.pos[env, row] = separate_point(state.pos, env, row, row, goal, apart, square, rng)
+            state.pos[env, row] = separate_point(state.pos, env, row, row, goal, apart, square, rng, philox.RESET)
             look(params, state, env, package)
 
     judgment = world_phase(judge, reads="pos gap on_goal", writes="gap on_goal io.reward io.terminated")
