@@ -38,7 +38,7 @@ GUESSES = 32
 APART: int = wp.constant(1)
 """Starts on an open cell of the window that is not beside an agent of the same kind."""
 ANYWHERE: int = wp.constant(0)
-"""Starts on any open cell of the map."""
+"""Starts on any open cell of the window."""
 
 
 @wp.struct
@@ -104,11 +104,10 @@ def rules(x_size: int, y_size: int, num_pursuers: int, num_evaders: int, obs_ran
         num_evaders: Number of evaders V.
         obs_range: Number of columns and rows of an observation.
     """
-    building_left, building_right = building(x_size, MARGIN_X)
-    building_bottom, building_top = building(y_size, MARGIN_Y)
+    left_edge, right_edge = building(x_size, MARGIN_X)
+    bottom_edge, top_edge = building(y_size, MARGIN_Y)
     reach = (obs_range - 1) // 2
     across = 2 * reach + 1  # columns of an even range beyond these are walls
-    layer = LAYERS
 
     @wp.func(inline=True)
     def is_inside(cell: wp.vec2i):
@@ -118,8 +117,8 @@ def rules(x_size: int, y_size: int, num_pursuers: int, num_evaders: int, obs_ran
     @wp.func(inline=True)
     def is_building(cell: wp.vec2i):
         """Return whether the building is on a cell."""
-        is_column = cell[0] >= building_left and cell[0] < building_right
-        return is_column and cell[1] >= building_bottom and cell[1] < building_top
+        is_column = cell[0] >= left_edge and cell[0] < right_edge
+        return is_column and cell[1] >= bottom_edge and cell[1] < top_edge
 
     @wp.func(inline=True)
     def walk(cell: wp.vec2i, choice: int):
@@ -246,7 +245,7 @@ def rules(x_size: int, y_size: int, num_pursuers: int, num_evaders: int, obs_ran
         x = cell[0] - corner[0]
         y = cell[1] - corner[1]
         if x >= 0 and x < across and y >= 0 and y < across:
-            column = (y * obs_range + x) * layer + kind
+            column = (y * obs_range + x) * LAYERS + kind
             io.obs[env, agent, column] = io.obs[env, agent, column] + 1.0
 
     @wp.func(inline=True)
@@ -259,9 +258,9 @@ def rules(x_size: int, y_size: int, num_pursuers: int, num_evaders: int, obs_ran
             y = index // obs_range
             cell = corner + wp.vec2i(x, y)
             is_open = x < across and y < across and is_inside(cell) and not is_building(cell)
-            io.obs[env, agent, index * layer] = wp.where(is_open, 0.0, 1.0)
-            io.obs[env, agent, index * layer + 1] = 0.0
-            io.obs[env, agent, index * layer + 2] = 0.0
+            io.obs[env, agent, index * LAYERS] = wp.where(is_open, 0.0, 1.0)
+            io.obs[env, agent, index * LAYERS + 1] = 0.0
+            io.obs[env, agent, index * LAYERS + 2] = 0.0
             index += 1
         index = int(0)
         while index < num_pursuers:
@@ -280,21 +279,21 @@ def rules(x_size: int, y_size: int, num_pursuers: int, num_evaders: int, obs_ran
             index = int(0)
             while index < x_size * y_size:
                 is_wall = is_building(wp.vec2i(index % x_size, index // x_size))
-                io.global_state[env, index * layer] = wp.where(is_wall, 1.0, 0.0)
-                io.global_state[env, index * layer + 1] = 0.0
-                io.global_state[env, index * layer + 2] = 0.0
+                io.global_state[env, index * LAYERS] = wp.where(is_wall, 1.0, 0.0)
+                io.global_state[env, index * LAYERS + 1] = 0.0
+                io.global_state[env, index * LAYERS + 2] = 0.0
                 index += 1
             index = int(0)
             while index < num_pursuers:
                 cell = state.pursuer[env, index]
-                column = (cell[1] * x_size + cell[0]) * layer + 1
+                column = (cell[1] * x_size + cell[0]) * LAYERS + 1
                 io.global_state[env, column] = io.global_state[env, column] + 1.0
                 index += 1
             index = int(0)
             while index < num_evaders:
                 if state.catch_step[env, index] == 0:
                     cell = state.evader[env, index]
-                    column = (cell[1] * x_size + cell[0]) * layer + 2
+                    column = (cell[1] * x_size + cell[0]) * LAYERS + 2
                     io.global_state[env, column] = io.global_state[env, column] + 1.0
                 index += 1
 
@@ -338,7 +337,7 @@ def rules(x_size: int, y_size: int, num_pursuers: int, num_evaders: int, obs_ran
         return result
 
     @wp.func
-    def place(
+    def place_agents(
         agents: wp.array2d(dtype=wp.vec2i),
         env: int,
         corner: wp.vec2i,
@@ -363,8 +362,8 @@ def rules(x_size: int, y_size: int, num_pursuers: int, num_evaders: int, obs_ran
             if cell[0] < 0:
                 cell = pick_cell(agents, env, corner, size, index, APART, word[0])
             if cell[0] < 0:
-                cell = pick_cell(agents, env, wp.vec2i(0, 0), wp.vec2i(x_size, y_size), index, ANYWHERE, word[1])
-            agents[env, index] = cell
+                cell = pick_cell(agents, env, corner, size, index, ANYWHERE, word[1])
+            agents[env, index] = wp.max(cell, wp.vec2i(0, 0))  # rounding may choose an empty window
             index += 1
 
     @wp.func(inline=True)
@@ -382,8 +381,8 @@ def rules(x_size: int, y_size: int, num_pursuers: int, num_evaders: int, obs_ran
         rows = window(y_size, params.constraint_window, words[1])
         corner = wp.vec2i(columns[0], rows[0])
         size = wp.vec2i(columns[1], rows[1]) - corner
-        place(state.pursuer, env, corner, size, num_pursuers, 0, rng)
-        place(state.evader, env, corner, size, num_evaders, num_pursuers, rng)
+        place_agents(state.pursuer, env, corner, size, num_pursuers, 0, rng)
+        place_agents(state.evader, env, corner, size, num_evaders, num_pursuers, rng)
         index = int(0)
         while index < num_evaders:
             state.catch_step[env, index] = 0
@@ -403,9 +402,7 @@ def rules(x_size: int, y_size: int, num_pursuers: int, num_evaders: int, obs_ran
         continuous=False,
         phases=(
             agent_phase(chase, reads="pursuer evader catch_step io.choice", writes="pursuer tags"),
-            item_phase(
-                num_evaders, flee, reads="pursuer evader catch_step key io.step", writes="evader catch_step"
-            ),
+            item_phase(num_evaders, flee, reads="pursuer evader catch_step key io.step", writes="evader catch_step"),
             world_phase(
                 settle,
                 reads="pursuer evader catch_step tags catches io.step",

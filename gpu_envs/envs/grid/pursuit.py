@@ -1,5 +1,6 @@
 """Pursuit-v0 (8 agents): Pursuers surround evaders on a grid."""
 
+import itertools
 from dataclasses import dataclass
 from typing import ClassVar
 
@@ -7,12 +8,12 @@ import numpy as np
 import torch
 from gymnasium import spaces
 
-from gpu_envs.definition.environment import EnvDefinition, WorldView, any_bits, integers, params_of, roster
+from gpu_envs.definition.environment import EnvDefinition, WorldView, any_bits, index, integers, params_of, roster
 from gpu_envs.descriptions import ObservationBlock
 from gpu_envs.envs.games.scene import PAPER
 from gpu_envs.envs.games.seven_segment import numbers
 from gpu_envs.errors import ConfigError
-from gpu_envs.rendering.scene import BLUE, DARK, GRAY, ORANGE, RED, Scene, boxes, circles, join, rings
+from gpu_envs.rendering.scene import BLUE, DARK, GRAY, ORANGE, RED, Color, Scene, boxes, circles, join, rings
 from gpu_envs.utils.settings import MAX_INT, setting
 from warp_kernels.grid import pursuit
 
@@ -63,14 +64,12 @@ class Config:
     """Side of the random window in which all start, as a share of the map."""
 
     def __post_init__(self) -> None:
-        columns = _windows(self.x_size, self.constraint_window)
-        rows = _windows(self.y_size, self.constraint_window)
-        left, right = pursuit.building(self.x_size, pursuit.MARGIN_X)
-        bottom, top = pursuit.building(self.y_size, pursuit.MARGIN_Y)
-        open_columns = all(start < end and (start < left or end > right) for start, end in columns)
-        open_rows = all(start < end and (start < bottom or end > top) for start, end in rows)
-        has_cells = all(start < end for start, end in (*columns, *rows))
-        if not has_cells or not (open_columns or open_rows):
+        is_empty, is_inside = False, True  # a window lies inside the building if its columns and its rows do
+        for size, margin in ((self.x_size, pursuit.MARGIN_X), (self.y_size, pursuit.MARGIN_Y)):
+            (first, end), windows = pursuit.building(size, margin), _windows(size, self.constraint_window)
+            is_empty |= any(low == high for low, high in windows)
+            is_inside &= any(first <= low and high <= end for low, high in windows)
+        if is_empty or is_inside:
             raise ConfigError(
                 "constraint_window: expected a window that always has a cell beside the building on a map of "
                 f"{self.x_size} x {self.y_size} cells, got {self.constraint_window}; use a larger window"
@@ -83,7 +82,7 @@ def _windows(size: int, share: float) -> list[tuple[int, int]]:
     cells = np.arange(size + 1) / size
     bounds = np.unique(np.clip(np.concatenate([[0.0, 1.0 - share], cells, cells - share]), 0.0, 1.0 - share))
     # Windows between bounds that differ by rounding only are as good as impossible.
-    gaps = [(low, high) for low, high in zip(bounds, bounds[1:], strict=False) if high - low > 1e-6] or [(0.0, 0.0)]
+    gaps = [(low, high) for low, high in itertools.pairwise(bounds) if high - low > 1e-6] or [(0.0, 0.0)]
     starts = [(low + high) / 2 for low, high in gaps]
     return sorted({(int(size * start), int(size * (start + share))) for start in starts})
 
@@ -98,14 +97,14 @@ def build(config: Config) -> EnvDefinition:
     shape = (side, side, pursuit.LAYERS)
     space = spaces.Box(0.0, float(max(pursuers, evaders)), shape, np.float32)
     named["observation_spaces"] = dict.fromkeys(named["agents"], space)
-    last = max(config.x_size, config.y_size) - 1
+    sides = max(config.x_size, config.y_size)
     return EnvDefinition(
         **named,
         rules=pursuit.rules(config.x_size, config.y_size, pursuers, evaders, side),
         params=params_of(config, pursuit.Params),
         state={
-            "pursuer": integers((pursuers,), 0, last),
-            "evader": integers((evaders,), 0, last),
+            "pursuer": index((pursuers,), sides),
+            "evader": index((evaders,), sides),
             "catch_step": integers((evaders,), 0, MAX_INT),
             "tags": integers((pursuers,), 0, MAX_INT),
             "catches": integers((pursuers,), 0, evaders),
@@ -137,28 +136,26 @@ def draw(core: WorldView, envs: torch.Tensor) -> Scene:
 
     y, x = torch.meshgrid(torch.arange(rows), torch.arange(columns), indexing="ij")
     cells = (torch.stack([x.flatten(), y.flatten()], -1)[None] + 0.5).to(device).expand(len(envs), -1, -1)
-    left, right = pursuit.building(columns, pursuit.MARGIN_X)
-    bottom, top = pursuit.building(rows, pursuit.MARGIN_Y)
-    half = torch.tensor([(right - left) / 2, (top - bottom) / 2])
-    middle = torch.tensor([[[left + right, bottom + top]]], device=device).expand(len(envs), -1, -1) / 2
-    ground = join(boxes(cells, 0.5, GRAY, alpha=0.3, line_width=0.03), boxes(middle, half, DARK))
+    edges = torch.tensor([pursuit.building(columns, pursuit.MARGIN_X), pursuit.building(rows, pursuit.MARGIN_Y)])
+    center = edges.float().mean(1).to(device).expand(len(envs), 1, -1)
+    building = boxes(center, (edges[:, 1] - edges[:, 0]) / 2, DARK)
+    ground = join(boxes(cells, 0.5, GRAY, alpha=0.3, line_width=0.03), building)
 
-    def discs(places: torch.Tensor, present: torch.Tensor, radius: float, color: tuple[float, float, float]) -> list:
+    def discs(agents: torch.Tensor, present: torch.Tensor, radius: float, color: Color) -> torch.Tensor:
         """Return discs of agents at the centers of their cells, with their number where there are several."""
-        together = (places[:, :, None] == places[:, None]).all(-1) & present[:, None]
-        count, is_first = together.sum(-1), present & (together.tril(-1).sum(-1) == 0)
-        return [
-            circles(places + 0.5, radius, color, is_first),
-            rings(places + 0.5, radius, DARK, 0.04, is_first),
-            numbers(places + 0.5, count, 0.5, 0.4, PAPER, is_first & (count > 1), largest=places.shape[1]),
-        ]
+        is_shared = (agents[:, :, None] == agents[:, None]).all(-1) & present[:, None]
+        count, is_first = is_shared.sum(-1), present & (is_shared.tril(-1).sum(-1) == 0)
+        return join(
+            circles(agents + 0.5, radius, color, is_first),
+            rings(agents + 0.5, radius, DARK, 0.04, is_first),
+            numbers(agents + 0.5, count, 0.5, 0.4, PAPER, is_first & (count > 1), largest=agents.shape[1]),
+        )
 
-    present = torch.ones_like(pursuers[..., 0], dtype=torch.bool)
+    everyone = torch.ones_like(pursuers[..., 0], dtype=torch.bool)
     reach = (config.obs_range - 1) // 2 + 0.5
     windows = boxes(pursuers + 0.5, reach, ORANGE, alpha=0.6, line_width=0.05)
-    hunters = discs(pursuers, present, 0.36, RED)
     return Scene(
-        join(ground, windows, *discs(evaders, free, 0.3, BLUE), *hunters),
+        join(ground, windows, discs(evaders, free, 0.3, BLUE), discs(pursuers, everyone, 0.36, RED)),
         (0.0, 0.0, float(columns), float(rows)),
         agents=circles(pursuers + 0.5, 0.36, RED),
         ground=ground.shape[1],
@@ -170,11 +167,12 @@ def action_names(config: Config, row: int) -> list[str]:
 
 
 def observation_blocks(config: Config, row: int) -> list[ObservationBlock]:
-    reach, most = (config.obs_range - 1) // 2, max(config.n_pursuers, config.n_evaders)
+    reach, limit = (config.obs_range - 1) // 2, max(config.n_pursuers, config.n_evaders)
     offsets = range(-reach, config.obs_range - reach)
-    names = ("wall", "pursuers", "evaders")
+    meaning = "1 with a wall, numbers of pursuers and of evaders"
+    parts = ("wall", "pursuers", "evaders")
     return [
-        ObservationBlock(f"cell at x {x:+d}, y {y:+d}: 1 with a wall, numbers of pursuers and of evaders", "", 0, most, 3, names)
+        ObservationBlock(f"cell at x {x:+d}, y {y:+d}: {meaning}", "", 0, limit, len(parts), parts)
         for y in offsets
         for x in offsets
-    ]  # fmt: skip
+    ]
