@@ -52,7 +52,7 @@ class Params:
     surround: int  # 1: evaders are caught when pursuers are on all open cells beside them
     shared_reward: int  # 1: every pursuer gets the mean of all rewards
     freeze_evaders: int  # 1: evaders stay
-    constraint_window: float  # side of the random window in which all start, as a share of the map
+    constraint_window: float  # side of the random window in which all start, as a share of the map [1]
 
 
 @wp.struct
@@ -106,6 +106,7 @@ def rules(x_size: int, y_size: int, num_pursuers: int, num_evaders: int, obs_ran
     """
     left_edge, right_edge = building(x_size, MARGIN_X)
     bottom_edge, top_edge = building(y_size, MARGIN_Y)
+    team_size = num_pursuers
     reach = (obs_range - 1) // 2
     across = 2 * reach + 1  # columns of an even range beyond these are walls
 
@@ -209,7 +210,7 @@ def rules(x_size: int, y_size: int, num_pursuers: int, num_evaders: int, obs_ran
 
         Sums are in float64, as in PettingZoo. It does not terminate an episode that reaches the time limit.
         """
-        size = wp.float64(num_pursuers)
+        size = wp.float64(team_size)
         total_tags = int(0)
         catchers = int(0)
         agent = int(0)
@@ -218,9 +219,10 @@ def rules(x_size: int, y_size: int, num_pursuers: int, num_evaders: int, obs_ran
             state.catches[env, agent] = state.catches[env, agent] + count
             tags = state.tags[env, agent]
             total_tags += tags
-            catchers += wp.where(count > 0, 1, 0)
+            helped = wp.where(count > 0, 1, 0)
+            catchers += helped
             reward = wp.float64(params.tag_reward) * wp.float64(tags) / size
-            reward += wp.where(count > 0, wp.float64(params.catch_reward), wp.float64(0.0))
+            reward += wp.float64(params.catch_reward) * wp.float64(helped)
             io.reward[env, agent] = float(reward + wp.float64(params.urgency_reward))
             agent += 1
         mean = wp.float64(params.tag_reward) * wp.float64(total_tags) / (size * size)
