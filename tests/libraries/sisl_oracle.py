@@ -63,8 +63,9 @@ def make(**settings):
     return env, inner, evaders
 
 
-# Columns, rows, pursuers, evaders and range of observations: each compiles its own kernels.
-KINDS = ((3, 5, 6, 4, 5), (7, 3, 4, 3, 4), (6, 6, 9, 6, 9), (2, 4, 3, 5, 3), (5, 7, 1, 2, 1), (8, 8, 7, 12, 7))
+# Columns, rows, pursuers, evaders and range of observations: each compiles its own kernels. There is room for every
+# start: where there is none, the original searches for a cell forever.
+KINDS = ((6, 6, 5, 4, 5), (7, 3, 3, 3, 4), (4, 4, 2, 3, 7), (2, 5, 2, 2, 3), (5, 7, 1, 2, 1), (8, 8, 7, 9, 9))
 
 
 def random_settings(rng, kind):
