@@ -21,7 +21,7 @@ def test_transitions_with_random_settings_equal_the_original(kind):
         counts = replay(settings, oracle.record(settings, STEPS, seed))
         total = {name: count + total.get(name, 0) for name, count in counts.items()}
     assert total["steps"] == 4 * STEPS
-    assert min(total[name] for name in ("caught", "moves", "moves of evaders", "truncated")) > 10, total
+    assert min(total["moves"], total["truncated"]) > 10, total
 
 
 def test_default_settings_equal_the_original():
