@@ -57,6 +57,7 @@ SMALL = {id: {} for id in list_envs()} | {
         "max_food_level": 2,
         "penalty": 0.1,
     },
+    "Pursuit-v0": {"x_size": 4, "y_size": 5, "n_pursuers": 4, "n_evaders": 3, "obs_range": 3, "max_cycles": 9},
     "RobotWarehouse-v0": {
         "layout": "xx.\n.g.\nx.x",
         "n_agents": 3,
@@ -225,6 +226,7 @@ SPECIAL = (
     ("Connector-v0", {"generator": "uniform", "shared_rewards": True, "cnn": True}),
     ("LevelBasedForaging-v0", {"grid_observation": True}),
     ("LevelBasedForaging-v0", {"action_mask": False, "time_limit": "termination", "observe_agent_levels": False}),
+    ("Pursuit-v0", {"surround": False, "shared_reward": False, "obs_range": 4, "constraint_window": 0.9}),
     ("RobotWarehouse-v0", {"msg_bits": 0, "time_limit": "termination", "reward_type": "global"}),
     ("RobotWarehouse-v0", {"observation_type": "image_dict", "image_observation_layers": ("requests", "agent_load")}),
     ("Overcooked-v0", {"random_start_pos": True, "channels_first": True}),

@@ -87,6 +87,7 @@ SHOWS = {
     "games/connect_four": MovingPicture(frames=30),
     "grid/coin_game": MovingPicture(trails=0),
     "grid/connector": MovingPicture(frames=20, trails=0),
+    "grid/pursuit": MovingPicture(frames=11, trails=0),
     "grid/level_based_foraging": MovingPicture(zoo="foraging-ippo"),
     "grid/robot_warehouse": MovingPicture(zoo="warehouse-ippo", every=2),
     "kitchen/overcooked": MovingPicture(zoo="overcooked-ippo", every=2, trails=0),

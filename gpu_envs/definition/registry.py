@@ -282,6 +282,7 @@ _ORIGINAL_IDS: dict[str, tuple[str, str]] = {
     "LevelBasedForaging-v0": (r"Foraging-.+-v3", r"(lbf|lbforaging|foraging)\b.*"),
     "RobotWarehouse-v0": (r"rware-.+-v2", r"(rware|warehouse)\b.*"),
     "Connector-v0": (r"con-\d+x\d+x\d+a", r"(ma)?connector(-v\d+)?"),
+    "Pursuit-v0": ("", r"(sisl/)?pursuit([-_]v\d+)?"),
     "Hanabi-v0": (r"Hanabi-(Full(-CardKnowledge|-Minimal)?|Small|Very-Small)", r"(hle|hanabi|hanabi_v\d+)(-.*)?"),
     "VMASFootball-v0": ("", r"football"),
     "OvercookedV2-v0": ("", r"overcooked[-_]?v2"),
