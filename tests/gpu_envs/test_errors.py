@@ -49,6 +49,7 @@ def test_unknown_id_of_an_original_names_the_settings_here(name):
         ("overcooked_ai", "Overcooked-v0"),
         ("overcooked_v2", "OvercookedV2-v0"),
         ("Connector-v3", "Connector-v0"),
+        ("harvest_common_open", "CommonsHarvest-v0"),
     ],
 )
 def test_name_of_an_original_names_the_environment_here(name, env_id):

@@ -1,7 +1,7 @@
 """Steps of SocialJax from the states of CommonsHarvest-v0.
 
-SocialJax is no package of an index. The variable SOCIALJAX names the folder of its source, commit 9df972d0. The recorded
-traces of the quick tests are made by this module:
+SocialJax is no package of an index. The variable SOCIALJAX names the folder of its source, commit 9df972d0. The
+recorded traces of the quick tests are made by this module:
 
     SOCIALJAX=... .nox/socialjax/bin/python -m libraries.socialjax_oracle   # in the folder tests
 """

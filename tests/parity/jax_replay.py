@@ -1,6 +1,6 @@
-"""Replay of recorded steps of JaxMARL in SwitchRiddle-v0, CoinGame-v0 and OvercookedV2-v0, of Jumanji in Connector-v0,
-of SocialJax in CommonsHarvest-v0.
+"""Replay of recorded steps of JaxMARL, Jumanji and SocialJax.
 
+JaxMARL plays SwitchRiddle-v0, CoinGame-v0 and OvercookedV2-v0, Jumanji Connector-v0, SocialJax CommonsHarvest-v0.
 A trace has the original's results from states of this library, with the random numbers that follow from these states,
 so a replay draws the same ones.
 """

@@ -1,8 +1,8 @@
 """CommonsHarvest: agents eat apples that regrow faster beside other apples, as in SocialJax (August 2026).
 
 The game is Commons Harvest of Melting Pot; SocialJax is by Guo et al. 2026, "SocialJax: An evaluation suite for
-multi-agent reinforcement learning in sequential social dilemmas". Cells are (row, column). The values of cells are those
-of SocialJax: 0 is empty, 1 a wall, 2 a beam, 3 an apple, and 6, 7 and so on are agents.
+multi-agent reinforcement learning in sequential social dilemmas". Cells are (row, column). The values of cells are
+those of SocialJax: 0 is empty, 1 a wall, 2 a beam, 3 an apple, and 6, 7 and so on are agents.
 """
 
 from functools import cache
@@ -198,7 +198,7 @@ def rules(num_agents: int, rows: int, columns: int, sizes: tuple[int, int, int],
         column = cell[1] + wp.where(choice == LEFT, 1, 0) - wp.where(choice == RIGHT, 1, 0)
         destination = wp.vec2i(row, column)
         content = value(state, env, destination)
-        if content == WALL or content == BEAM:
+        if content != EMPTY and content < APPLE:  # a wall or a beam
             destination = cell
         state.destination[env, agent] = destination
         state.moving[env, agent] = wp.where(_same(cell, destination), 0, 1)
@@ -499,9 +499,7 @@ def rules(num_agents: int, rows: int, columns: int, sizes: tuple[int, int, int],
             world_phase(
                 act,
                 reads=f"{moved} {scratch} {counts} key apple_cell spawn io.choice io.step",
-                writes=(
-                    f"{moved} {scratch} {counts} apples_left efficiency equality sustainability peace io.reward"
-                ),
+                writes=(f"{moved} {scratch} {counts} apples_left efficiency equality sustainability peace io.reward"),
             ),
         ),
         observe=observe,
