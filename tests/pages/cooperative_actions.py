@@ -191,7 +191,7 @@ def commons_harvest_actions():
         state["next_heading"].zero_()
 
     for index, meaning in table:
-        after = one_step("grid/commons_harvest", middle, [[index], [6]], **settings)
+        after = one_step("grid/commons_harvest", middle, [index, 6], **settings)
         way = ways.get(meaning.partition(", ")[2], (0, 0))
         assert (after["position"][0] - 2).tolist() == list(way)
         assert after["heading"][0] == {"turn left": 1, "turn right": 3}.get(meaning, 0)
