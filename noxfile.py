@@ -41,6 +41,7 @@ ORACLES = {
     "overcooked": "Overcooked-v0.",
     "rware": "RobotWarehouse-v0.",
     "sisl": "Pursuit-v0.",
+    "socialjax": "CommonsHarvest-v0; the variable SOCIALJAX names the folder of SocialJax's source.",
     "vmas": "Environments VMAS*-v0, and the physics of their bodies.",
     "warpdrive": "TagContinuous-v0 and TagGridworld-v0, with only Gym of what their originals require.",
 }

@@ -45,6 +45,7 @@ SMALL = {id: {} for id in list_envs()} | {
     "VMASWheel-v0": {"max_steps": 7, "n_agents": 2},
     # grids
     "CoinGame-v0": {"num_inner_steps": 3, "num_outer_steps": 3},
+    "CommonsHarvest-v0": {"layout_grid": "AAAA|AQ A|  WP|PP P", "num_agents": 3, "num_inner_steps": 7},
     "Connector-v0": {"grid_size": 4, "num_agents": 3, "max_episode_steps": 7},
     "LevelBasedForaging-v0": {
         "players": 3,
@@ -223,6 +224,7 @@ SPECIAL = (
     ("VMASFootball-v0", {"ai_red_agents": False, "enable_shooting": True, "continuous_actions": False}),
     ("VMASNavigation-v0", {"collisions": False, "observe_all_goals": True, "continuous_actions": False}),
     ("CoinGame-v0", {"cnn": True, "egocentric": True, "shared_rewards": True}),
+    ("CommonsHarvest-v0", {"shared_rewards": False, "cnn": True}),
     ("Connector-v0", {"generator": "uniform", "shared_rewards": True, "cnn": True}),
     ("LevelBasedForaging-v0", {"grid_observation": True}),
     ("LevelBasedForaging-v0", {"action_mask": False, "time_limit": "termination", "observe_agent_levels": False}),

@@ -86,6 +86,7 @@ SHOWS = {
     "classic/pendulum": MovingPicture(zoo="pendulum-sac", every=2),
     "games/connect_four": MovingPicture(frames=30),
     "grid/coin_game": MovingPicture(trails=0),
+    "grid/commons_harvest": MovingPicture(frames=12, trails=0),
     "grid/connector": MovingPicture(frames=20, trails=0),
     "grid/pursuit": MovingPicture(frames=11, trails=0),
     "grid/level_based_foraging": MovingPicture(zoo="foraging-ippo"),

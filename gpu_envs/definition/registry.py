@@ -281,6 +281,7 @@ def find(id: str) -> EnvSpec:
 _ORIGINAL_IDS: dict[str, tuple[str, str]] = {
     "LevelBasedForaging-v0": (r"Foraging-.+-v3", r"(lbf|lbforaging|foraging)\b.*"),
     "RobotWarehouse-v0": (r"rware-.+-v2", r"(rware|warehouse)\b.*"),
+    "CommonsHarvest-v0": ("", r"(commons?[-_]?)?harvest([-_](common[-_])?(open|closed|partnership))?"),
     "Connector-v0": (r"con-\d+x\d+x\d+a", r"(ma)?connector(-v\d+)?"),
     "Pursuit-v0": ("", r"(sisl/)?pursuit([-_]v\d+)?"),
     "Hanabi-v0": (r"Hanabi-(Full(-CardKnowledge|-Minimal)?|Small|Very-Small)", r"(hle|hanabi|hanabi_v\d+)(-.*)?"),

@@ -51,6 +51,7 @@ def test_unknown_id_of_an_original_names_the_settings_here(name):
         ("Connector-v3", "Connector-v0"),
         ("pursuit_v4", "Pursuit-v0"),
         ("sisl/pursuit-v5", "Pursuit-v0"),
+        ("harvest_common_open", "CommonsHarvest-v0"),
     ],
 )
 def test_name_of_an_original_names_the_environment_here(name, env_id):

@@ -179,6 +179,25 @@ def coin_game_actions():
         assert (after["player"] - 1).tolist() == [list(ways.get(meaning.partition(", ")[2], (0, 0)))] * 2
 
 
+def commons_harvest_actions():
+    """An agent in the middle of an empty field turns, moves or zaps."""
+    (table,) = tables.action_tables("grid/commons_harvest")
+    ways = {"+column": (0, 1), "-column": (0, -1), "+row": (1, 0), "-row": (-1, 0)}
+    settings = {"layout_grid": "AA   |     |     |     |PPPPP", "num_agents": 2}
+
+    def middle(state):
+        state["grid"].zero_()
+        state["next_position"].copy_(torch.tensor([[2, 2], [4, 4]]))
+        state["next_heading"].zero_()
+
+    for index, meaning in table:
+        after = one_step("grid/commons_harvest", middle, [index, 6], **settings)
+        way = ways.get(meaning.partition(", ")[2], (0, 0))
+        assert (after["position"][0] - 2).tolist() == list(way)
+        assert after["heading"][0] == {"turn left": 1, "turn right": 3}.get(meaning, 0)
+        assert (after["grid"] == 2).any() == (meaning == "zap")
+
+
 def switch_riddle_actions():
     (table,) = tables.action_tables("games/switch_riddle")
     for index, meaning in table:

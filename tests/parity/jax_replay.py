@@ -1,5 +1,6 @@
-"""Replay of recorded steps of JaxMARL in SwitchRiddle-v0, CoinGame-v0 and OvercookedV2-v0, of Jumanji in Connector-v0.
+"""Replay of recorded steps of JaxMARL, Jumanji and SocialJax.
 
+JaxMARL plays SwitchRiddle-v0, CoinGame-v0 and OvercookedV2-v0, Jumanji Connector-v0, SocialJax CommonsHarvest-v0.
 A trace has the original's results from states of this library, with the random numbers that follow from these states,
 so a replay draws the same ones.
 """
@@ -20,6 +21,7 @@ HERE = Path(__file__).parent
 PATHS = {
     "SwitchRiddle-v0": HERE / "games" / "switch_riddle.npz.xz",
     "CoinGame-v0": HERE / "grid" / "coin_game.npz.xz",
+    "CommonsHarvest-v0": HERE / "grid" / "commons_harvest.npz.xz",
     "Connector-v0": HERE / "grid" / "connector.npz.xz",
     "OvercookedV2-v0": HERE / "kitchen" / "overcooked_v2.npz.xz",
 }
@@ -56,6 +58,13 @@ TINY = CROWD | {
     "op_ingredient_permutations": (0, 1),
 }
 """Three cells, beside which everything is."""
+ORCHARD = {
+    "layout_grid": ("AA  AA", "A WPAA", "PPPPPA", " AQP A", "AA PAA"),
+    "num_agents": 6,
+    "num_inner_steps": 20,
+    "shared_rewards": False,
+}
+"""Apples at all borders, and little room."""
 # Settings, worlds and steps of every trace; the seed is the index.
 TRACES = {
     "SwitchRiddle-v0": (
@@ -70,6 +79,12 @@ TRACES = {
             24,
             30,
         ),
+    ),
+    "CommonsHarvest-v0": (
+        ({"num_inner_steps": 20, "layout": "open"}, 2, 24),
+        ({"num_inner_steps": 20, "layout": "closed", "cnn": True}, 2, 24),
+        ({"num_inner_steps": 20, "layout": "partnership", "shared_rewards": False}, 2, 24),
+        (ORCHARD, 16, 40),
     ),
     "Connector-v0": (
         ({"grid_size": 6, "num_agents": 6, "max_episode_steps": 12}, 16, 24),
@@ -93,8 +108,10 @@ TRACES = {
         (TINY | {"start_cooking_interaction": True}, 24, 24),
     ),
 }
-COMPACT = ("OvercookedV2-v0",)
+COMPACT = ("CommonsHarvest-v0", "OvercookedV2-v0")
 """Environments whose traces have digests of observations instead of them."""
+MEASURES = {"efficiency", "equality", "sustainability", "peace"}
+"""Fields that every step writes and none reads."""
 
 
 def make(env_id, settings, num_envs, seed):
@@ -106,7 +123,7 @@ def make(env_id, settings, num_envs, seed):
 
 def snapshot(core):
     """Return the state of all worlds without constant tables, and their clocks, in NumPy."""
-    hidden = {*core.definition.initial, *core.definition.scratch}
+    hidden = {*core.definition.initial, *core.definition.scratch, *MEASURES}
     state = {name: values.numpy().copy() for name, values in core.world_state.items() if name not in hidden}
     core_state = core.get_state()
     return state | {"step": core.elapsed_steps.numpy().copy(), "episode": core_state["io.episode"].numpy().copy()}
