@@ -49,7 +49,7 @@ def main(argv: list[str]) -> int:
         counted = [name for name in SUBJECTS if not args.only or name in args.only]
         merged["words"] = record.get("words", {}) | {name: count_accesses(name) for name in counted}
         record = merged
-        budgets.RECORD.write_text(budgets.dumps(record), encoding="utf-8")
+        budgets.save(record)
         page.write(record)
         print(f"written: {budgets.RECORD.relative_to(ROOT)}, {page.PAGE.relative_to(ROOT)}")
     problems = budgets.violations(record, measured)

@@ -1,6 +1,7 @@
 """Recorded resources of all kernels, which are their budgets."""
 
 import json
+import lzma
 from collections.abc import Iterator
 from typing import Any
 
@@ -10,7 +11,8 @@ from benchmarks.kernels.measurement import FIGURES, Record, Usages
 from benchmarks.kernels.programs import MANY, ROLLOUT
 
 COMMAND = "make kernels"
-RECORD = ROOT / "benchmarks" / "results" / "kernels.json"
+RECORD = ROOT / "benchmarks" / "results" / "kernels.json.xz"
+"""Record of all kernels, JSON with one line per kernel, packed."""
 BUDGETED = ("registers", "stack", "shared")
 """Figures that may not grow."""
 SPILLS = ("spill_stores", "spill_loads")
@@ -77,7 +79,12 @@ def _exceeded(usage: dict[str, int] | None, budget: dict[str, int] | None, may_s
 
 def load() -> Record:
     """Return the record in the repository."""
-    return json.loads(RECORD.read_text(encoding="utf-8"))
+    return json.loads(lzma.decompress(RECORD.read_bytes()))
+
+
+def save(record: Record) -> None:
+    """Write the record in the repository."""
+    RECORD.write_bytes(lzma.compress(dumps(record).encode()))
 
 
 def dumps(record: Record) -> str:

@@ -1,4 +1,4 @@
-"""NVIDIA's assembler on every kernel: no spill, and no growth beyond benchmarks/results/kernels.json."""
+"""NVIDIA's assembler on every kernel: no spill, and no growth beyond benchmarks/results/kernels.json.xz."""
 
 import os
 
