@@ -116,6 +116,7 @@ def random_settings(rng):
     """Return settings drawn at random: small and crowded layouts, or those of SocialJax."""
     settings = {
         "num_inner_steps": int(rng.integers(10, 60)),
+        "time_limit": "termination",
         "shared_rewards": bool(rng.random() < 0.5),
         "cnn": bool(rng.random() < 0.5),
         "num_agents": int(rng.integers(2, 10)),

@@ -58,10 +58,12 @@ TINY = CROWD | {
     "op_ingredient_permutations": (0, 1),
 }
 """Three cells, beside which everything is."""
+TERMINATED = {"num_inner_steps": 20, "time_limit": "termination"}
+"""Short episodes whose ends are those of the original."""
 ORCHARD = {
+    **TERMINATED,
     "layout_grid": ("AA  AA", "A WPAA", "PPPPPA", " AQP A", "AA PAA"),
     "num_agents": 6,
-    "num_inner_steps": 20,
     "shared_rewards": False,
 }
 """Apples at all borders, and little room."""
@@ -81,9 +83,9 @@ TRACES = {
         ),
     ),
     "CommonsHarvest-v0": (
-        ({"num_inner_steps": 20, "layout": "open"}, 2, 24),
-        ({"num_inner_steps": 20, "layout": "closed", "cnn": True}, 2, 24),
-        ({"num_inner_steps": 20, "layout": "partnership", "shared_rewards": False}, 2, 24),
+        ({**TERMINATED, "layout": "open"}, 2, 24),
+        ({**TERMINATED, "layout": "closed", "cnn": True}, 2, 24),
+        ({**TERMINATED, "layout": "partnership", "shared_rewards": False}, 2, 24),
         (ORCHARD, 16, 40),
     ),
     "Connector-v0": (

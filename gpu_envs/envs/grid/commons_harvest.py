@@ -83,7 +83,7 @@ class Config:
     num_agents: int = setting(7, ge=2)
     """Number of agents."""
     num_inner_steps: int = setting(1000, ge=1, le=MAX_INT)
-    """Length of an episode [steps]; it terminates."""
+    """Length of an episode [steps]."""
     layout: str = setting("open", choices=tuple(LAYOUTS), requires={"layout_grid": None})
     """Layout of SocialJax; only without ``layout_grid``."""
     layout_grid: Any = None
@@ -91,6 +91,8 @@ class Config:
     A apples, Q cells where the first agents start, P cells where the others start and all agents return after a hit."""
     shared_rewards: bool = setting(True)
     """Every agent gets 1 for each apple that any agent eats; otherwise the one that eats it gets ``num_agents``."""
+    time_limit: str = setting("truncation", choices=("termination", "truncation"))
+    """Kind of the end at ``num_inner_steps``. SocialJax has one flag for both, and the game has no terminal states."""
     cnn: bool = setting(False)
     """Observe an image of 15 channels, for `--learner.network cnn`, instead of a vector."""
 
@@ -165,7 +167,7 @@ def build(config: Config) -> EnvDefinition:
         scratch=("destination", "moving", "priority", "zapped"),
         roles={} if config.shared_rewards else {agent: (agent,) for agent in named["agents"]},
         max_episode_steps=config.num_inner_steps,
-        time_limit_terminates=True,
+        time_limit_terminates=config.time_limit == "termination",
         channels_first=True,
         info={"apples": "apples", "hits": "hits", **{name: name for name in measures}},
         results=measures,

@@ -110,12 +110,13 @@ def test_measures_are_those_of_perolat_et_al(schedule):
         np.testing.assert_allclose(info[name].numpy(), np.repeat(values[:, None], agents, 1), 1e-5, err_msg=name)
 
 
-def test_episode_ends_without_reward():
-    core = at([(1, 0), (0, 1), (4, 4)], [0, 0, 0], num_inner_steps=1)
+@pytest.mark.parametrize("time_limit", ["truncation", "termination"])
+def test_episode_ends_without_reward(time_limit):
+    core = at([(1, 0), (0, 1), (4, 4)], [0, 0, 0], num_inner_steps=1, time_limit=time_limit)
     _, reward, terminated, truncated, info = core.step(torch.tensor([[DOWN, LEFT, STAY]]))
     assert not reward.any()
-    assert terminated.all()
-    assert not truncated.any()
+    assert terminated.all() == (time_limit == "termination")
+    assert truncated.all() == (time_limit == "truncation")
     assert info["efficiency"].tolist() == [[2.0] * 3]
 
 
