@@ -228,7 +228,7 @@ SPECIAL = (
     ("Connector-v0", {"generator": "uniform", "shared_rewards": True, "cnn": True}),
     ("LevelBasedForaging-v0", {"grid_observation": True}),
     ("LevelBasedForaging-v0", {"action_mask": False, "time_limit": "termination", "observe_agent_levels": False}),
-    ("Pursuit-v0", {"surround": False, "shared_reward": False, "obs_range": 4, "constraint_window": 0.9}),
+    ("Pursuit-v0", {"surround": False, "shared_reward": False, "obs_range": 4, "constraint_window": 0.9, "cnn": True}),
     ("RobotWarehouse-v0", {"msg_bits": 0, "time_limit": "termination", "reward_type": "global"}),
     ("RobotWarehouse-v0", {"observation_type": "image_dict", "image_observation_layers": ("requests", "agent_load")}),
     ("Overcooked-v0", {"random_start_pos": True, "channels_first": True}),

@@ -35,7 +35,7 @@ def test_recorded_trace_is_that_of_the_original(tmp_path):
 
 
 def test_names_and_spaces_are_those_of_the_original():
-    ours, theirs = gpu_envs.parallel_env("Pursuit-v0"), oracle.parallel_env()
+    ours, theirs = gpu_envs.parallel_env("Pursuit-v0", cnn=True), oracle.parallel_env()
     assert ours.possible_agents == theirs.possible_agents
     for name in theirs.possible_agents:
         assert ours.observation_space(name) == theirs.observation_space(name)

@@ -62,6 +62,8 @@ class Config:
     """Catch an evader by standing on all open cells beside it, instead of on its cell."""
     constraint_window: float = setting(1.0, gt=0.0, le=1.0)
     """Side of the random window in which all start, as a share of the map."""
+    cnn: bool = setting(False)
+    """Observe an image (obs_range, obs_range, 3) as in PettingZoo, for `--learner.network cnn`, instead of a vector."""
 
     def __post_init__(self) -> None:
         is_empty, is_inside = False, True  # a window lies inside the building if its columns and its rows do
@@ -89,12 +91,9 @@ def _windows(size: int, share: float) -> list[tuple[int, int]]:
 
 def build(config: Config) -> EnvDefinition:
     pursuers, evaders, side = config.n_pursuers, config.n_evaders, config.obs_range
-    named = roster(
-        {"pursuer": pursuers},
-        {"pursuer": side * side * pursuit.LAYERS},
-        {"pursuer": spaces.Discrete(pursuit.NUM_ACTIONS)},
-    )
-    shape = (side, side, pursuit.LAYERS)
+    width = side * side * pursuit.LAYERS
+    named = roster({"pursuer": pursuers}, {"pursuer": width}, {"pursuer": spaces.Discrete(pursuit.NUM_ACTIONS)})
+    shape = (side, side, pursuit.LAYERS) if config.cnn else (width,)
     space = spaces.Box(0.0, float(max(pursuers, evaders)), shape, np.float32)
     named["observation_spaces"] = dict.fromkeys(named["agents"], space)
     sides = max(config.x_size, config.y_size)
