@@ -6,6 +6,7 @@ gets the listing, in ``source/``; so do the "source" links of the reference.
 
 import importlib
 import inspect
+import lzma
 import os
 from html import escape
 from pathlib import Path
@@ -107,9 +108,10 @@ def write(app, failure):
 
 
 def _file(path):
-    text = path.read_text(encoding="utf-8")
+    is_packed = path.suffix == ".xz"
+    text = (lzma.decompress(path.read_bytes()) if is_packed else path.read_bytes()).decode("utf-8")
     try:
-        lexer = get_lexer_for_filename(path.name)
+        lexer = get_lexer_for_filename(path.stem if is_packed else path.name)
     except ClassNotFound:
         lexer = TextLexer()
     return highlight(text, lexer, HtmlFormatter(linespans="line")).replace("<pre>", '<pre tabindex="0">', 1)

@@ -2,6 +2,7 @@
 
 import copy
 import json
+import lzma
 
 import pytest
 
@@ -21,6 +22,7 @@ A100, H100, RTX = ARCHITECTURES
 
 def test_page_and_file_are_those_of_the_record():
     assert page.PAGE.read_text(encoding="utf-8") == filled(page.PAGE, page.parts(RECORDED))
+    assert lzma.decompress(budgets.RECORD.read_bytes()).decode() == budgets.dumps(RECORDED)
     assert json.loads(budgets.dumps(RECORDED)) == RECORDED
 
 

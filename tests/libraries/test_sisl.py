@@ -42,7 +42,7 @@ def test_names_and_spaces_are_those_of_the_original():
         assert ours.action_space(name) == theirs.action_space(name)
 
 
-@pytest.mark.parametrize("share", [1.0, 0.4])
+@pytest.mark.parametrize("share", [1.0, 0.6])
 def test_starts_are_distributed_as_those_of_the_original(share):
     """Columns and rows of all pursuers, and distances between neighbors in the order of evaders."""
     settings = dict(x_size=8, y_size=10, n_pursuers=3, n_evaders=3, constraint_window=share)

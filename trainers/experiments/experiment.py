@@ -242,7 +242,7 @@ class Experiment:
 
         Evaluations in trainings have the columns eval/... of metrics.csv as metrics. Final ones have "final" 1. Those
         in cross-play have a row for each opponent, and one without opponents with the mean over them. Those with the
-        partners of another seed name it as opponents.
+        partners of another seed have "partners of seed N" as opponents.
         """
         rows = [row for cell in self.grid.cells for seed in self.grid.seeds for row in self.evaluations_of(cell, seed)]
         for name, tasks in self.grid.baselines.items():
@@ -274,8 +274,8 @@ class Experiment:
         if part.is_cross_play and part.is_complete():
             games = [scores[name] for name in part.opponents]
             scores[""] = {name: sum(columns[name] for columns in games) / len(games) for name in games[0]}
-        elif scores and not part.is_cross_play:
-            scores = {"": scores.pop(part.opponents[0]), **scores}
+        elif not part.is_cross_play:
+            scores = {"": scores.pop(part.opponents[0]), **scores} if part.opponents[0] in scores else {}
         for opponents, columns in scores.items():
             entry = {**head, "env_steps": int(columns["env_steps"]), "seconds": max(times, default=math.nan)}
             entry |= {"final": 1, "opponents": opponents}

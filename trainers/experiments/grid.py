@@ -191,7 +191,8 @@ class Grid:
                     evaluators[0].check_opponents(core, "opponents")
                 if task.partners == CROSS_PLAY:
                     agents = {agent: (agent,) for agent in core.possible_agents}
-                    if core.num_agents < 2 or len(teams(core, agents, config.seed)) > 1:
+                    is_team = not core.definition.roles and len(teams(core, agents, config.seed)) == 1
+                    if core.num_agents < 2 or not is_team:
                         raise ConfigError(f"partners: expected a team of agents, got {core.id}; leave it out")
                     evaluators.append(TrainingEvaluator(config, core, agents))
             for evaluator in evaluators:
@@ -229,7 +230,7 @@ def _grid(values: Mapping[str, Any], path: Path, imports: Sequence[str]) -> Grid
     shared = _mapping("settings", values.get("settings"))
     algorithms = {key: _mapping(f"algorithms.{key}", entry) for key, entry in _named(values, "algorithms").items()}
     changes = _changes(values.get("cells"), tasks, algorithms)
-    cells = []
+    seeds, cells = _seeds(values.get("seeds", 10)), []
     for (task, about), (name, algorithm) in itertools.product(tasks.items(), algorithms.items()):
         change = changes.get((task, name), CellChange())
         command = algorithm.get("command", "train")
@@ -257,7 +258,9 @@ def _grid(values: Mapping[str, Any], path: Path, imports: Sequence[str]) -> Grid
     for name, task in tasks.items():
         if task.opponents == CROSS_PLAY and sum(cell.task == name for cell in cells) < 2:
             raise ConfigError(f"tasks.{name}: opponents: expected two algorithms or more for cross_play, got one")
-    return Grid(tasks, tuple(cells), _seeds(values.get("seeds", 10)), protocol, baselines, path.read_text("utf-8"))
+        if task.partners == CROSS_PLAY and len(seeds) < 2:
+            raise ConfigError(f"tasks.{name}: partners: expected two seeds or more for cross_play, got one")
+    return Grid(tasks, tuple(cells), seeds, protocol, baselines, path.read_text("utf-8"))
 
 
 def _task(name: str, value: Any, baselines: Mapping[str, Mapping[str, list[float]]]) -> ExperimentTask:

@@ -59,7 +59,7 @@ class Part:
     is_cross_play: bool
     """Whether the opponents are algorithms; those that are not trained yet are left out."""
     partners: Sequence[int]
-    """Seeds whose policies are the partners of each other seed in the final evaluation."""
+    """Seeds whose policies are partners in the final evaluation; a seed is not its own partner."""
     episodes: int
     """Episodes of the final evaluation."""
     greedy: bool
@@ -96,8 +96,8 @@ class Part:
         )
 
     def partners_of(self, seed: int) -> dict[str, int]:
-        """Return the seeds of the partners of a seed by their names in the table of evaluations."""
-        return {f"{PARTNERS} {partner}": partner for partner in self.partners if partner != seed}
+        """Return the trained seeds that are partners of a seed, by their names in the table of evaluations."""
+        return {f"{PARTNERS} {other}": other for other in self.partners if other != seed and self.is_trained(other)}
 
     def scores(self, seed: int) -> dict[str, dict[str, float]]:
         """Return the final scores of a seed by opponents or partners and by column, without those of another protocol.
@@ -137,11 +137,7 @@ class Part:
         """Evaluate the best checkpoint of a seed against the opponents, and with the partners, that are new."""
         scores = self.scores(seed)
         opponents = {name: source for name, source in self._opponents(seed).items() if name not in scores}
-        partners = {
-            name: partner
-            for name, partner in self.partners_of(seed).items()
-            if name not in scores and self.is_trained(partner)
-        }
+        partners = {name: partner for name, partner in self.partners_of(seed).items() if name not in scores}
         if opponents or partners:
             scores |= {name: self._scores(seed, opponents=source) for name, source in opponents.items()}
             scores |= {name: self._scores(seed, partners=partner) for name, partner in partners.items()}
@@ -175,8 +171,8 @@ class Part:
         sides, policies = trained_policies(saved, config, core)
         members = {name: tuple(side) for name, side in sides.items()}
         if partners is not None:
-            rest = checkpoint.load(best_checkpoint(self.run_of(partners)), replay=False)
-            teammates = policies_by_agent(core, sides, trained_policies(rest, config, core)[1])
+            partner_checkpoint = checkpoint.load(best_checkpoint(self.run_of(partners)), replay=False)
+            teammates = policies_by_agent(core, sides, trained_policies(partner_checkpoint, config, core)[1])
             first = core.possible_agents[0]
             policies = teammates | {first: policies_by_agent(core, sides, policies)[first]}
             members = {agent: (agent,) for agent in core.possible_agents}

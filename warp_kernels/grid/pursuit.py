@@ -208,7 +208,7 @@ def rules(x_size: int, y_size: int, num_pursuers: int, num_evaders: int, obs_ran
     def settle(params: Params, state: State, io: IO, env: int):
         """Write catches, rewards, and the end if no evader is free.
 
-        Sums are in float64, as in PettingZoo. It does not terminate an episode that reaches the time limit.
+        Sums are in float64, as in PettingZoo. An episode that reaches the time limit is truncated only.
         """
         size = wp.float64(team_size)
         total_tags = int(0)

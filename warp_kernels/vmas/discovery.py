@@ -104,7 +104,7 @@ def rules(sizes: Sizes, continuous: bool) -> Rules:
 
     @wp.func(inline=True)
     def judge(params: Params, state: State, io: IO, env: int, agent: int):
-        """Write the reward for the targets that the agent, or half of it for those that all agents, cover."""
+        """Write the reward: of covered targets at the agent, or a half for each agent on each covered target."""
         count = float(0.0)
         for target in range(num_targets):
             coverers = state.coverers[env, target]

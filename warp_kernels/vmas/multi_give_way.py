@@ -108,15 +108,15 @@ def rules(continuous: bool) -> Rules:
     def judge(params: Params, state: State, io: IO, env: int, agent: int):
         """Write the reward."""
         reward = params.agent_collision_penalty * float(near_agents(params, state, env, agent, COLLISION))
-        are_there = bool(True)
+        all_at_goals = bool(True)
         for other in range(NUM_AGENTS):
-            are_there = are_there and state.gap[env, other] < GOAL_RADIUS
+            all_at_goals = all_at_goals and state.gap[env, other] < GOAL_RADIUS
             if other == agent or params.shared_rew == 1:
                 if params.pos_shaping_factor == 0.0:
                     reward += state.gap[env, other] * UNSHAPED
                 else:
                     reward += state.progress[env, other] * params.pos_shaping_factor
-        if are_there:
+        if all_at_goals:
             reward += params.final_reward
         io.reward[env, agent] = reward
 
@@ -131,7 +131,7 @@ def rules(continuous: bool) -> Rules:
 
     @wp.func
     def reset(params: Params, state: State, env: int, rng: philox.Stream):
-        """Place the agents at the ends of the corridors, the goal of each at the end before, and the walls."""
+        """Place the agents at the ends of the corridors, each goal where the agent before starts, and the walls."""
         stop(state, env)
         for agent in range(NUM_AGENTS):  # left, top, right, bottom
             sign = float(wp.where(agent == 0 or agent == 3, -1, 1))

@@ -46,7 +46,7 @@ class Config(ScenarioConfig):
     targets_respawn: bool = setting(True)
     """A target that was covered moves to a random place; otherwise it is gone."""
     shared_reward: bool = setting(False)
-    """Agents are rewarded for the targets that all cover."""
+    """Every agent gets half of covering_rew_coeff for each agent on each covered target, as in VMAS."""
     agent_collision_penalty: float = setting(0.0)
     """Reward of an agent for each other one that is nearer than 0.005 m."""
     covering_rew_coeff: float = setting(1.0)

@@ -1,4 +1,4 @@
-"""CommonsHarvest-v0 against recorded steps of SocialJax, compared exactly; ``make test-parity`` plays it."""
+"""CommonsHarvest-v0 against recorded steps of SocialJax, compared exactly."""
 
 import numpy as np
 import pytest

@@ -127,6 +127,7 @@ def test_threshold_is_the_mean_of_a_baseline(tmp_path):
             {"tasks": {"pole": {**POLE, "threshold": {"baseline": "sb3"}}}},
             "tasks.pole: threshold: expected a number, or",
         ),
+        ({"seeds": 1, "tasks": {"pole": {**POLE, "partners": "cross_play"}}}, "partners: expected two seeds or more"),
         ({"tasks": {"pole": {**POLE, "partners": "all"}}}, "tasks.pole: partners: expected 'cross_play', or None, got"),
         ({"tasks": {"pole": {"settings": "CartPole-v1"}}}, "tasks.pole.settings: expected a mapping of names"),
         ({"cells": [{"task": "pole", "algorithm": "dqn"}]}, r"cells\[0\]: no algorithm named 'dqn'"),
@@ -162,6 +163,7 @@ def test_errors_of_files_are_one_line(tmp_path, changes, message):
             "partners: expected a team of agents, got CartPole-v1; leave it out",
         ),
         ({"tasks": {"tag": {**TAG, "partners": "cross_play"}}}, "partners: expected a team of agents"),
+        ({"tasks": {"four": {"settings": {"env_id": "ConnectFour-v0"}, "partners": "cross_play"}}}, "expected a team"),
         ({"tasks": {"pole": {**POLE, "opponents": "scripted"}}}, "all agents of CartPole-v1 share one policy"),
         (
             {"tasks": {"tag": {**TAG, "opponents": "zoo:cartpole-ppo"}}},

@@ -161,8 +161,8 @@ def test_partners_have_the_policies_of_another_seed(tmp_path, in_process):
     report = ExperimentReport(experiment.grid, frame, tmp_path / "report")
     report.write()
     (row,) = report.tables["partners"].to_dict("records")
-    others = [final[a, f"partners of seed {b}"] for a, b in ((0, 1), (1, 0))]
-    assert (row["runs"], row["cross-play"]) == (2, pytest.approx(sum(others) / 2))
+    cross_scores = [final[a, f"partners of seed {b}"] for a, b in ((0, 1), (1, 0))]
+    assert (row["runs"], row["cross-play"]) == (2, pytest.approx(sum(cross_scores) / 2))
     assert row["self-play"] == pytest.approx(final[:, ""].mean())
     assert row["difference"] == pytest.approx(row["cross-play"] - row["self-play"])
     assert "## With partners of other seeds" in (tmp_path / "report/report.md").read_text()
