@@ -20,7 +20,6 @@ from gpu_envs.utils.settings import check_settings, setting
 from gpu_envs.utils.suggestions import unknown_name_message
 from trainers.base.serialization import read_json, write_json, write_text
 from trainers.config.train_config import TrainConfig, make_train_core, members_by_policy
-from trainers.evaluation.policy_evaluation import teams
 from trainers.evaluation.scripted_policies import SCRIPTED
 from trainers.runner.training_evaluator import TrainingEvaluator
 from trainers.storage import checkpoint
@@ -191,8 +190,7 @@ class Grid:
                     evaluators[0].check_opponents(core, "opponents")
                 if task.partners == CROSS_PLAY:
                     agents = {agent: (agent,) for agent in core.possible_agents}
-                    is_team = not core.definition.roles and len(teams(core, agents, config.seed)) == 1
-                    if core.num_agents < 2 or not is_team:
+                    if len(agents) < 2 or core.definition.roles:
                         raise ConfigError(f"partners: expected a team of agents, got {core.id}; leave it out")
                     evaluators.append(TrainingEvaluator(config, core, agents))
             for evaluator in evaluators:
