@@ -168,6 +168,28 @@ def test_partners_have_the_policies_of_another_seed(tmp_path, in_process):
     assert "## With partners of other seeds" in (tmp_path / "report/report.md").read_text()
 
 
+@pytest.mark.slow
+@pytest.mark.parametrize(
+    ("env_id", "algorithm"),
+    [
+        ("SimpleSpread-v0", {"algorithm": "happo"}),
+        ("SimpleSpread-v0", {"algorithm": "mappo", "learner": {"network": "gru"}}),
+        ("SimpleSpeakerListener-v0", {"algorithm": "ippo"}),
+    ],
+)
+def test_partners_of_the_same_seed_are_self_play(tmp_path, in_process, env_id, algorithm):
+    """With a policy per agent, hidden states and several groups; another seed has another score."""
+    tasks = {"team": {"settings": {"env_id": env_id}, "partners": "cross_play"}}
+    evaluation = {"every": 1024, "episodes": 4, "greedy": True}
+    file = {**POLE, "evaluation": evaluation, "tasks": tasks, "algorithms": {"learner": algorithm}}
+    experiment = Experiment(experiment_file(tmp_path, file), tmp_path / "out")
+    assert experiment.run() == {}
+    part = experiment.part_of(experiment.grid.cells[0], [0, 1])
+    self_play, same, other = (part._scores(0, partners=seed)["eval/score"] for seed in (None, 0, 1))
+    assert same == pytest.approx(self_play)
+    assert other != pytest.approx(self_play)
+
+
 def test_seeds_of_a_failed_cell_that_are_trained_play_against_later_opponents(tmp_path):
     experiment = Experiment(experiment_file(tmp_path, {**TAG, "seeds": 3}), tmp_path / "out")
     for seed in (0, 2):
