@@ -132,9 +132,8 @@ def section(name: str, figures: Path) -> str:
         blocks.append(markdown_of(text[[column for column in COLUMNS if column in text]]))
     rows_of_tasks = report.tables["tasks"].to_dict("records")
     unsolved = [f"{row['algorithm']} on {row['task']}" for row in rows_of_tasks if row.get("runs that reach it") == 0]
-    blocks += (
-        [f"No run reaches the threshold in an evaluation of its training: {', '.join(unsolved)}."] if unsolved else []
-    )
+    if unsolved:
+        blocks.append(f"No run reaches the threshold in an evaluation of its training: {', '.join(unsolved)}.")
     tasks_of: dict[str, list[str]] = {}
     for task, about in grid.tasks.items():
         tasks_of.setdefault(about.source, []).append(task)
